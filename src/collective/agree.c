@@ -1,10 +1,10 @@
-/* Compares the descriptions of an operation at two peers, and fails it with a reason where they differ. */
+/* Compares the descriptions of an operation on two peers, and fails the operation with a reason if they differ. */
 #include "collective/internal.h"
 
 #include "wire/describe.h"
 #include "wire/packing.h"
 
-/* A difference between two peers: by name, or by number. */
+/* A difference between two peers, either in a name or in a number. */
 struct difference {
     const char *verb; /* for example "has" */
     const char *ours_name, *theirs_name;
@@ -59,8 +59,8 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 }
 
 /*
- * Returns true if the descriptions are of two operations: with different labels, collectives, codecs or lengths of
- * parts, whatever else they have in common.
+ * Returns true if the descriptions belong to different operations, with other labels, collectives, codecs or lengths of
+ * parts. Other fields are then not compared.
  */
 static bool is_another(const struct pccl_descriptor *ours, const struct pccl_descriptor *theirs)
 {
@@ -87,8 +87,8 @@ static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struc
 }
 
 /*
- * Returns true if the two differ, and fails the transfer. If it is done, all its receivers agree: the member before
- * that peer in the ring fails.
+ * Returns true if the descriptions differ, and fails the transfer. A transfer that is done does not fail, because all
+ * its receivers agree; the member before `peer` in the ring then fails.
  */
 static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *peer, const struct pccl_msg_ready *ready)
 {

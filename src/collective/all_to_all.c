@@ -1,8 +1,8 @@
 /*
- * All-to-all (plan.h). In each turn every rank sends to the rank a given number of places farther on, the farthest
- * first; the last turn has the parts that stay. Piece p is sent by rank p.
+ * All-to-all (plan.h). Piece p is sent by rank p. In each turn, every rank sends to the rank that is a fixed number of
+ * places ahead in the ring, the largest number first. The last turn contains the parts that stay at their rank.
  *
- * Along the ring, it is passed on to its destination. Directly, it is sent there.
+ * Along the ring, a piece is passed on from rank to rank. In direct exchange, it is sent straight to its destination.
  */
 #include "collective/schedule.h"
 
@@ -15,7 +15,7 @@ static bool keeps(struct pccl_seat seat, uint32_t number)
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* Returns the buffers for the pieces that are passed on. */
+/* Number of buffers: one for each piece that is passed on. */
 static uint32_t ring_buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;

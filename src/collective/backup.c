@@ -1,7 +1,7 @@
 #include "collective/backup.h"
 
 enum {
-    REUSED_PART = 8, /* least part of a block that a new backup must fill */
+    REUSED_PART = 8, /* a new backup must fill at least this fraction of a reused block */
     IDLE_COUNT_MOST = 64,
 };
 
@@ -14,7 +14,7 @@ static size_t block_bytes(size_t size) { return sizeof(struct pccl_backup_block)
 
 static uint8_t *bytes_of(const struct pccl_backup *backup) { return (uint8_t *)(backup->block + 1); }
 
-/* Takes the smallest idle block of at least this size out of the list. Returns NULL if no block is large enough. */
+/* Removes and returns the smallest idle block of at least this size. Returns NULL if no block is large enough. */
 static struct pccl_backup_block *take_smallest(struct pccl_backup_pool *pool, size_t size)
 {
     struct pccl_backup_block **best = NULL;
@@ -38,7 +38,7 @@ static void put_idle(struct pccl_backup_pool *pool, struct pccl_backup_block *bl
     pool->idle_count++;
 }
 
-/* Frees the smallest idle block: large ones cost more to allocate again. */
+/* Frees the smallest idle block, because larger ones cost more to allocate again. */
 static void free_smallest(struct pccl_backup_pool *pool)
 {
     struct pccl_backup_block *block = take_smallest(pool, 0);
@@ -58,7 +58,7 @@ void pccl_backup_pool_fini(struct pccl_backup_pool *pool)
     free_idle_down_to(pool, 0);
 }
 
-/* Takes a block that is not much too large, so that small operations leave the blocks that the next large one needs. */
+/* Reuses a block that is not much too large, so that small operations do not take the blocks of large ones. */
 static struct pccl_backup_block *reuse(struct pccl_backup_pool *pool, size_t size)
 {
     struct pccl_backup_block *block = take_smallest(pool, size);

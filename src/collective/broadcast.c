@@ -1,13 +1,13 @@
 /*
  * Broadcast (plan.h).
  *
- * Along a chain, for long tensors, the root sends each segment to the next rank, and each receiver passes it on, up to
- * the rank before the root: each byte passes each of these links once. Spread, for short ones, the root sends each
- * other rank a different piece, and they send these to one another.
+ * The chain is for long tensors: the root sends each segment to the next rank, and each receiver passes it on, up to
+ * the rank before the root, so each byte crosses each of these links once. Spread is for short tensors: the root sends
+ * a different piece to each other rank, and these send the pieces to one another.
  */
 #include "collective/schedule.h"
 
-/* Returns the steps: the root sends, and the others pass on. */
+/* Number of steps: the root sends, then the others pass on. */
 static uint32_t steps(struct pccl_seat seat)
 {
     (void)seat;
@@ -49,14 +49,14 @@ const struct pccl_schedule pccl_chain = {.name = "chain",
                                          .keeps = keeps,
                                          .arrived = chain_arrived};
 
-/* ---- spread: piece p belongs to the rank p + 1 places behind the root ---- */
+/* ---- spread: piece p belongs to the rank p + 1 places after the root ---- */
 
 static uint32_t spread_pieces(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* Returns the buffers: packed, for all pieces. */
+/* Number of buffers: all pieces if they are packed. */
 static uint32_t spread_buffers(struct pccl_seat seat, bool packed) { return packed ? spread_pieces(seat) : 1; }
 
-/* Returns true if there is a flow. The root receives no data, but has an empty flow from the rank before it. */
+/* The root receives no data, but there is an empty flow to it from the rank before it. */
 static bool spread_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (receiver != seat.root || pccl_sends_to_next(seat, sender, receiver));

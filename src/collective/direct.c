@@ -1,6 +1,6 @@
 /*
- * All-reduce by direct exchange (plan.h). Every rank sends its part of piece p to the owner, rank p - 1. The owner
- * folds all parts when the last has arrived, and sends the result to all ranks.
+ * All-reduce by direct exchange (plan.h). Every rank sends its part of piece p to the owner of the piece, rank p - 1.
+ * When the owner has all parts, it folds them and sends the result to all ranks.
  */
 #include "collective/schedule.h"
 
@@ -11,8 +11,8 @@ static uint32_t steps(struct pccl_seat seat)
 }
 
 /*
- * Returns the buffers: parts of this rank's piece; if they are packed, the results of the other pieces, too, as these
- * cannot arrive in the caller's memory.
+ * Number of buffers: one for each part of this rank's piece. If elements are packed, also one for each result of
+ * another piece, because packed results cannot be received in the caller's memory.
  */
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }
 

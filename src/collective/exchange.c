@@ -1,7 +1,4 @@
-/*
- * All operations and lanes of one peer: passes each event of the driver to the transfers and lanes that it concerns.
- * Knows no schedule.
- */
+/* All operations and lanes of a peer. Passes each event of the driver to the transfers and lanes it affects. */
 #include "collective/internal.h"
 
 #include <string.h>
@@ -68,7 +65,7 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
     struct pccl_id *kept =
         pccl_grow(&exchange->memory, exchange->members, &exchange->member_capacity, count, sizeof *kept);
     if (kept == NULL)
-        return; /* lanes in use keep their own room; the others must share the rest */
+        return; /* lanes in use keep their reserved room; the others must share the rest */
     memcpy(kept, members, count * sizeof *kept);
     exchange->members = kept;
     exchange->member_count = count;
@@ -78,8 +75,8 @@ void pccl_exchange_admit(struct pccl_exchange *exchange, const struct pccl_id *m
 /* ---- operations ---- */
 
 /*
- * Takes the kept announcements of all members of the view: a member with another plan may have sent one although our
- * plan has no link to it.
+ * Processes the buffered announcements from all members of the view. A member with a different plan may have sent one
+ * even if this peer's plan has no link to it.
  */
 static void take_announcements(struct pccl_transfer *transfer)
 {
@@ -129,7 +126,7 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
     pccl_exchange_widen(exchange);
 }
 
-/* Keeps messages that other peers have sent for the coming view. */
+/* Keeps the messages that other peers have already sent for the next view. */
 void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfer *transfer)
 {
     PCCL_ASSERT(transfer->exchange == exchange && exchange->transfers.count > 0);
@@ -145,7 +142,7 @@ void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_inst
     if (pccl_instance_has_ended(exchange, instance))
         return;
     struct pccl_ended *ended = pccl_allocate(&exchange->memory, sizeof *ended);
-    if (ended != NULL) /* without the record, late data would be buffered as if the operation were still to start */
+    if (ended != NULL) /* without the record, late data would be buffered as if the operation had not started yet */
         pccl_instance_end(exchange, ended, instance);
 }
 
@@ -155,7 +152,7 @@ void pccl_exchange_continue(struct pccl_exchange *exchange)
     exchange->kept_bytes = 0;
     for (bool more = !pccl_list_is_empty(&exchange->resting); more;) {
         struct pccl_list_node *node = exchange->resting.next;
-        more = node != last; /* transfers that pause again are behind it */
+        more = node != last; /* transfers that pause again are after it */
         pccl_list_remove(node);
         pccl_transfer_widen(PCCL_CONTAINER_OF(node, struct pccl_transfer, resting));
     }
@@ -180,8 +177,8 @@ bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer)
 /* ---- connections ---- */
 
 /*
- * Sends READY again, which may have been lost with a connection. Even if this transfer is done and needs no more data,
- * the sender cannot be done without it.
+ * Sends READY again, because it may have been lost with a connection. The sender cannot finish without it, even if this
+ * transfer is done and needs no more data.
  */
 static void tell_again(struct pccl_flow *flow)
 {
@@ -212,16 +209,16 @@ static bool is_under_way(const struct pccl_flow *flow)
 }
 
 /*
- * Returns true if the flow may lose bytes when its lane loses a connection. Bytes that the kernel took have not
- * necessarily been received: a sender cannot know until the outcome, and the receiver may have closed its end before it
- * began to wait. A receiver has all data that was sent over a complete connection.
+ * Returns true if the flow may lose bytes when its lane loses a connection. A sender cannot know before the outcome
+ * whether the bytes that the kernel accepted were received, so an outgoing flow always may. A receiver has all data
+ * that was sent over a complete connection.
  */
 static bool relies_on(const struct pccl_flow *flow, bool complete)
 {
     if (complete && !flow->outgoing)
         return false;
     if (pccl_transfer_is_send(flow->transfer) && (flow->outgoing ? flow->begun == 0 : !flow->agreed))
-        return false; /* no data has moved: READY is sent again over the next connection */
+        return false; /* no data has been sent, and READY is repeated on the next connection */
     return is_under_way(flow);
 }
 
@@ -246,7 +243,7 @@ void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete)
         else
             tell_again(flow);
     }
-    if (lane->connections == 0) /* it arrived over connections that are gone, which fail the sender's operation */
+    if (lane->connections == 0) /* its connections are gone, and the sender's operation fails with them */
         pccl_lane_drop(lane);
     pccl_lane_tidy(lane);
 }

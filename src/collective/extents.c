@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Returns the extent of a byte: the last one that does not begin behind it. */
+/* Returns the extent that contains this byte. */
 static uint32_t find(const struct pccl_extents *extents, size_t at)
 {
     uint32_t first = 0;

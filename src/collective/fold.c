@@ -1,7 +1,4 @@
-/*
- * Folds parts and sums of elements, packs and unpacks them, and writes results: between scratch and the caller's
- * memory.
- */
+/* Folds (reduces), packs and unpacks elements, and writes results. Data is in scratch and in the caller's memory. */
 #include "collective/fold.h"
 
 #include "kernels/prefetch.h"
@@ -9,7 +6,7 @@
 #include <string.h>
 
 enum {
-    FOLD_BYTES = 4096, /* size of a fold that is also copied, so that its data stays in the first cache */
+    FOLD_BYTES = 4096, /* block of a fold whose output is also copied, small enough for the first-level cache */
     WORK_BYTES = PCCL_PACKING_BLOCK * sizeof(double),
 };
 
@@ -22,7 +19,7 @@ static size_t bytes_of(const struct pccl_piece *piece)
     return (size_t)piece->segment.count * piece->plan->element_bytes;
 }
 
-/* Returns a part of a segment's input; valid until the next call, as it may be a copy. */
+/* Returns some elements of a segment's input. The pointer may refer to a copy and is valid until the next call. */
 static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first,
                                  uint32_t count)
 {
@@ -41,7 +38,7 @@ static const uint8_t *input_of(const struct pccl_transfer *transfer, const struc
     return input_part(transfer, piece, 0, piece->segment.count);
 }
 
-/* Returns true if the segment is in one extent of the result. Other segments are received and sent through scratch. */
+/* Returns true if the result of the segment is in one extent. Other segments are received and sent in scratch. */
 static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     const struct pccl_extents *result = &transfer->config->buffers.result;
@@ -49,7 +46,7 @@ static bool is_whole(const struct pccl_transfer *transfer, const struct pccl_pie
                                                          bytes_of(piece)) == bytes_of(piece);
 }
 
-/* Returns the address for the result of a segment, before result_written. */
+/* Returns the address to which a segment's result must be written before result_written. */
 static uint8_t *result_of(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     if (!is_whole(transfer, piece))
@@ -63,7 +60,8 @@ static bool is_scaled(const struct pccl_transfer *transfer, const struct pccl_pl
 }
 
 /*
- * Returns this rank's contribution: the elements; for a premultiplied sum their products, in `room`, which is as large.
+ * Returns this rank's contribution: its elements or, for a premultiplied sum, their products with the factor, written
+ * to `room`, which must have the same size.
  */
 static const uint8_t *contribution_of(const struct pccl_transfer *transfer, const struct pccl_plan *plan,
                                       const uint8_t *elements, size_t count, uint8_t *room)
@@ -74,7 +72,7 @@ static const uint8_t *contribution_of(const struct pccl_transfer *transfer, cons
     return room;
 }
 
-/* Saves a segment of the result before it is overwritten: in place, it is still the input. */
+/* Saves a segment of the result before it is overwritten, because in place it still contains the input. */
 static void save(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
     if (transfer->backup.block != NULL)
@@ -83,8 +81,8 @@ static void save(struct pccl_transfer *transfer, const struct pccl_piece *piece)
 }
 
 /*
- * Returns true if the result is written past the caches: it is large and not needed soon. In place it is in the caches
- * already, because it was the input.
+ * Returns true if writes of the result bypass the caches: it is large and not needed soon. An in-place result is
+ * already in the caches, because it was the input.
  */
 static bool is_streamed(const struct pccl_transfer *transfer) { return transfer->plan.large && !transfer->in_place; }
 
@@ -116,8 +114,8 @@ static struct pccl_step work_of(const struct pccl_plan *plan, uint32_t step, boo
 }
 
 /*
- * Returns the number of elements to process at once: scaled ones limited by the room, ones in several extents by the
- * first cache.
+ * Returns the number of elements per kernel call. Elements that are scaled or in several extents are processed in
+ * blocks.
  */
 static uint32_t elements_at_once(const struct pccl_transfer *transfer, const struct pccl_piece *piece)
 {
@@ -125,7 +123,7 @@ static uint32_t elements_at_once(const struct pccl_transfer *transfer, const str
     return in_blocks ? FOLD_BYTES / piece->plan->element_bytes : piece->segment.count;
 }
 
-/* Adds the received elements and this rank's elements into a sum whose elements may be longer. */
+/* Adds the received elements and this rank's elements to a sum, whose elements may be wider. */
 static void widen(const struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *received,
                   uint8_t *sum)
 {
@@ -142,8 +140,8 @@ static void widen(const struct pccl_transfer *transfer, const struct pccl_piece 
 }
 
 /*
- * Folds the first part, received as elements, and this rank's own into a sum with longer elements (f32 for narrow
- * floats). Takes over the scratch. Returns NULL if memory is short.
+ * Folds the first part, which was received as elements, and this rank's part into a sum of wider elements (f32 for
+ * narrow floats). Takes ownership of the scratch. Returns NULL if out of memory.
  */
 static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                         struct pccl_scratch *received)
@@ -156,7 +154,7 @@ static struct pccl_scratch *widen_first(struct pccl_transfer *transfer, const st
     return wide;
 }
 
-/* Writes elements from `first` on to the result. A large copy bypasses the caches. */
+/* Writes elements, beginning with element `first` of the segment, to the result. A large copy bypasses the caches. */
 static void write_result(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first, uint32_t count,
                          const uint8_t *from)
 {
@@ -179,7 +177,8 @@ static void result_written(struct pccl_transfer *transfer, const struct pccl_pie
 }
 
 /*
- * Writes the sum of both to `received`, and a finished one to the result as well, or only there if it is not sent on.
+ * Folds this rank's part into `received`. A finished sum is also written to the result; if it is not sent on, only
+ * there.
  */
 static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step, bool finish,
                           struct pccl_scratch *received)
@@ -190,7 +189,7 @@ static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piec
     uint8_t *result = result_of(transfer, piece);
     const bool whole = is_whole(transfer, piece);
     const bool streams = is_streamed(transfer);
-    const bool away = finish && streams && whole; /* copied while it is in the cache */
+    const bool away = finish && streams && whole; /* copied to the result while it is in the cache */
     uint8_t *sum = finish && !away && whole ? result : received->bytes;
     struct pccl_step work = work_of(plan, step, finish);
     const size_t from_bytes = pccl_datatype_bytes(work.from), to_bytes = pccl_datatype_bytes(work.to);
@@ -211,13 +210,13 @@ static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piec
     }
     if (away)
         pccl_copied_streaming(kernels);
-    if (finish && !whole && streams) /* all at once: waiting for memory after each block costs more */
+    if (finish && !whole && streams) /* in one copy, because waiting for memory after each block costs more */
         copy_to_result(transfer, piece, sum);
 }
 
 /* ---- scans ---- */
 
-/* Converts elements to the type of sums, or rounds sums to elements. Multiplies by 1, so that only the type changes. */
+/* Converts elements to the type of sums, or rounds sums to elements. Multiplies by 1, so only the type changes. */
 static void convert(const struct pccl_transfer *transfer, const struct pccl_plan *plan, bool widens, const void *from,
                     size_t count, void *to)
 {
@@ -231,7 +230,7 @@ static void convert(const struct pccl_transfer *transfer, const struct pccl_plan
     pccl_combine_step(transfer->exchange->config.kernels, &step, to, from, ones, count);
 }
 
-/* Converts a sum to a result: rounds it; NaN becomes the canonical NaN of results, and a bool 0 or 1. */
+/* Converts a sum to a result: rounds it, makes NaNs canonical, and makes bools 0 or 1. */
 static void finish_sum(const struct pccl_transfer *transfer, const struct pccl_plan *plan, const void *sum,
                        size_t count, uint8_t *result)
 {
@@ -242,8 +241,8 @@ static void finish_sum(const struct pccl_transfer *transfer, const struct pccl_p
 }
 
 /*
- * Folds this rank's part into the sum of the earlier ranks; the first rank begins the sum. Writes the sum before this
- * step, or after it, to the result; in place this overwrites this rank's part.
+ * Folds this rank's part into the sum of the earlier ranks; the first rank starts the sum. An exclusive scan writes the
+ * sum before this step to the result, an inclusive one the sum after it. In place, this overwrites this rank's part.
  */
 static void scan(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool is_first, uint8_t *sum)
 {
@@ -275,9 +274,9 @@ static void scan(struct pccl_transfer *transfer, const struct pccl_piece *piece,
     }
 }
 
-/* ---- with a codec: block by block, so that the unpacked elements never leave the first cache ---- */
+/* ---- with a codec, block by block, so that unpacked elements stay in the first-level cache ---- */
 
-/* A block of a segment: its first element, its count, and its offset in the packed bytes. */
+/* Block of a segment: its first element, its number of elements, and its offset in the packed bytes. */
 struct block {
     uint32_t first, count;
     size_t at;
@@ -312,13 +311,13 @@ static bool feeds_back(const struct pccl_transfer *transfer)
     return pccl_feedback_is_kept(&transfer->config->feedback);
 }
 
-/* Returns the index of the block's first residual. */
+/* Returns the index of the residual of the block's first element. */
 static size_t feedback_at(const struct pccl_piece *piece, const struct block *block)
 {
     return (size_t)(piece->plan->elements_before + piece->segment.first - piece->plan->input_from) + block->first;
 }
 
-/* Returns this rank's contribution to a block: elements, or floats with feedback; `room` has space for both. */
+/* Returns this rank's contribution to a block: elements, or floats with feedback. `room` has space for both. */
 static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer, const struct pccl_piece *piece,
                                             const struct block *block, uint8_t *room)
 {
@@ -333,8 +332,8 @@ static const uint8_t *contribution_of_block(const struct pccl_transfer *transfer
 }
 
 /*
- * Keeps, with feedback, the error that packing made in these floats; zero if they were not packed. The rank that
- * finishes a sum keeps the error of the sum.
+ * With feedback, stores the error of packing these floats as the next residual, or zero if they were not packed. The
+ * rank that finishes a sum stores the error of the sum.
  */
 static void keep_feedback(const struct pccl_transfer *transfer, const struct pccl_piece *piece,
                           const struct block *block, bool finished, const float *meant, const uint8_t *packed)
@@ -384,21 +383,21 @@ void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *p
 }
 
 /*
- * Folds all parts and this rank's own, which is last, and packs the sum; `packed` may be one of the parts. The rank
- * that finishes it writes the unpacked bytes to the result. `packed` is NULL if a finished sum is not sent: then the
- * result is the sum itself.
+ * Folds all parts, with this rank's part last, and packs the sum to `packed`, which may be one of the parts. The rank
+ * that finishes the sum unpacks it to the result. `packed` is NULL if a finished sum is not sent; the result is then
+ * the sum itself, without packing.
  */
 static void fold_packed(struct pccl_transfer *transfer, const struct pccl_piece *piece, bool finish,
                         uint8_t *const *parts, uint32_t part_count, uint8_t *packed)
 {
     const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* this rank's part at the end */
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* `part` ends with this rank's part */
     if (finish)
         save(transfer, piece);
     const uint8_t *own = is_whole(transfer, piece) ? input_of(transfer, piece) : NULL;
     uint8_t *result = result_of(transfer, piece);
-    const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* not before feedback has used the sum */
+    const bool rounds = finish && !(feeds_back(transfer) && packed != NULL); /* feedback needs the unrounded sum */
     const struct pccl_step step = {.datatype = feeds_back(transfer) ? PCCL_F32 : plan->datatype,
                                    .from = plan->folded_datatype,
                                    .to = rounds ? plan->datatype : plan->folded_datatype,
@@ -471,7 +470,7 @@ const uint8_t *pccl_fold_later(struct pccl_transfer *transfer, const struct pccl
 
 /* ---- received data ---- */
 
-/* Returns the memory for the packed sum: the first part's, or NULL if it is not sent. */
+/* Returns the memory for the packed sum, which is the memory of the first part, or NULL if the sum is not sent. */
 static uint8_t *packed_at(const struct pccl_task *task, struct pccl_scratch *first)
 {
     return task->to_count > 0 ? first->bytes : NULL;
@@ -482,7 +481,7 @@ static void fold_one(struct pccl_transfer *transfer, const struct pccl_piece *pi
 {
     bool finish = task->work == PCCL_WORK_FINISH;
     if (step == 0 && pccl_plan_is_wide(piece->plan, 1))
-        return; /* folded when it is sent on, into other memory */
+        return; /* folded into other memory when it is sent on (pccl_fold_later) */
     if (!pccl_packing_packs(&piece->plan->packing))
         fold_elements(transfer, piece, step, finish, received);
     else
@@ -521,7 +520,7 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
         fold_one(transfer, piece, step, task, scratch);
     else if (scratch != NULL)
         store(transfer, piece, scratch);
-    /* Sent on from scratch: a sum; and a result that is packed, still in the cache, or in several extents. */
+    /* A sum is sent on from scratch; so is a result that is packed, still in the cache, or in several extents. */
     if (task->work == PCCL_WORK_FOLD || pccl_packing_packs(&plan->packing) ||
         (task->work == PCCL_WORK_FINISH && is_streamed(transfer)) || !is_whole(transfer, piece))
         return scratch;
@@ -530,8 +529,8 @@ struct pccl_scratch *pccl_fold_arrived(struct pccl_transfer *transfer, const str
 }
 
 /*
- * Folds the collected parts and this rank's own. Returns true if the result is only in its place; otherwise it is also
- * in the memory of the first part.
+ * Folds the collected parts and this rank's part. Returns true if the result is only in the caller's memory, false if
+ * it is also in the memory of the first part.
  */
 static bool fold_all_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece,
                               struct pccl_scratch *const *parts, uint32_t part_count)

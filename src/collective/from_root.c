@@ -1,21 +1,21 @@
 /*
- * Scatter (plan.h): each rank gets its part of the root's tensor. Piece p belongs to the part of rank p.
+ * Scatter (plan.h): each rank receives its part of the root's tensor. Piece p belongs to the part of rank p.
  *
- * Along a chain, a stripe has the part of one rank, the farthest rank first; the ranks before that one pass it on.
- * Directly, the root sends each rank its part.
+ * Along a chain, a stripe contains the part of one rank, the farthest rank first; the ranks before that rank pass it
+ * on. In direct exchange, the root sends each part straight to its rank.
  */
 #include "collective/schedule.h"
 
 /* ---- along a chain ---- */
 
-/* Returns the steps: the root sends, and the others pass on. */
+/* Number of steps: the root sends, then the others pass on. */
 static uint32_t chain_steps(struct pccl_seat seat)
 {
     (void)seat;
     return 2;
 }
 
-/* Returns the rank whose part the stripe has. The last turn has the root's own part. */
+/* Returns the rank whose part is in the stripe. The last turn has the root's own part. */
 static uint32_t receiver_of(struct pccl_seat seat) { return (seat.root + seat.ranks - 1 - seat.turn) % seat.ranks; }
 
 static bool chain_keeps(struct pccl_seat seat, uint32_t number)
@@ -59,13 +59,13 @@ const struct pccl_schedule pccl_from_root_chain = {.name = "scattering from the 
 
 /* ---- directly ---- */
 
-/* Returns true if there is a flow. Ranks other than the root have empty flows to the next one. */
+/* Only the root sends data; the other ranks have empty flows to their successors. */
 static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (sender == seat.root || pccl_sends_to_next(seat, sender, receiver));
 }
 
-/* Returns the buffers: for early data; packed, for the root's pieces. */
+/* Number of buffers: one for early data, or the root's pieces if they are packed. */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks - 1 : 1; }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)

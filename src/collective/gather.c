@@ -1,8 +1,8 @@
 /*
  * All-gather (plan.h). Piece p belongs to the part of rank p.
  *
- * Along the ring every piece travels from its rank to the one before it. Directly, each rank sends its own to all
- * others.
+ * Along the ring, every piece is passed on from its rank to the rank before it. In direct exchange, each rank sends its
+ * part to all others.
  */
 #include "collective/schedule.h"
 
@@ -10,7 +10,7 @@ static bool keeps(struct pccl_seat seat, uint32_t number) { return number == sea
 
 /* ---- along the ring ---- */
 
-/* Returns the buffers: packed, for all pieces until they are sent on. */
+/* Number of buffers: if they are packed, one for each piece, until it has been sent on. */
 static uint32_t ring_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : 1; }
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
@@ -41,7 +41,7 @@ const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring
 
 /* ---- directly ---- */
 
-/* Returns the buffers: for early data; packed, also for this rank's piece. */
+/* Number of buffers: one for early data of each other rank and, if they are packed, one for this rank's piece. */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)

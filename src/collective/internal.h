@@ -1,6 +1,6 @@
 /*
- * Structs that the files of the exchange share, and the functions of each file, in the order of tests/tidy/layers.txt.
- * The public interface of the exchange is exchange.h.
+ * Structs shared by the files of the exchange, and the functions of each file, in the order of tests/tidy/layers.txt.
+ * The public interface is exchange.h.
  */
 #ifndef PCCL_COLLECTIVE_INTERNAL_H
 #define PCCL_COLLECTIVE_INTERNAL_H
@@ -17,28 +17,28 @@ struct pccl_lane {
     struct pccl_exchange *exchange;
     struct pccl_id peer;
     bool outgoing;
-    void *user; /* the driver's */
+    void *user; /* argument of the driver */
     uint32_t connections;
-    struct pccl_list_node flows;         /* all flows that use it */
-    struct pccl_list_node queue;         /* flows with something to send, in turn */
-    struct pccl_table held;              /* buffered early messages, by instance */
+    struct pccl_list_node flows;         /* all flows that use the lane */
+    struct pccl_list_node queue;         /* flows with something to send, in the order of their turns */
+    struct pccl_table held;              /* early messages (struct pccl_buffered), keyed by instance */
     struct pccl_list_node buffered_list; /* the same messages, oldest first */
-    /* incoming: buffered early data; outgoing: allowance used by flows that send before READY */
+    /* incoming: bytes of buffered early data; outgoing: part of the allowance in use by flows that send before READY */
     size_t early_bytes;
-    uint32_t early_segments; /* likewise */
-    bool used;               /* an operation has received over it */
-    bool member;             /* its peer is a member in our view */
+    uint32_t early_segments; /* segments, counted likewise */
+    bool used;               /* an operation has received on the lane */
+    bool member;             /* the peer is a member of this peer's view */
 };
 
-/* READY, or first segments, that a lane buffers for an operation that has not started here. */
+/* READY or early segments, buffered by a lane for an operation that has not started here. */
 struct pccl_buffered {
     struct pccl_table_node by_instance;
     struct pccl_list_node node;
     struct pccl_lane *lane;
     struct pccl_instance instance;
     struct pccl_epoch view;
-    struct pccl_msg_ready ready;    /* outgoing lane */
-    struct pccl_list_node segments; /* incoming lane: at least one, by stripe */
+    struct pccl_msg_ready ready;    /* for an outgoing lane */
+    struct pccl_list_node segments; /* for an incoming lane: at least one, sorted by stripe */
 };
 
 struct pccl_buffered_segment {
@@ -47,128 +47,129 @@ struct pccl_buffered_segment {
     uint64_t stripe;
     uint32_t length;
     struct pccl_scratch *scratch;
-    struct pccl_arrival *arrival; /* NULL once all bytes are here */
+    struct pccl_arrival *arrival; /* NULL once all bytes have arrived */
 };
 
-/* First in, first out. */
+/* FIFO queue of parcels. */
 struct pccl_parcel_queue {
     struct pccl_parcel *first, *last;
 };
 
-/* One operation on one lane: sends data (outgoing) or READY (incoming). */
+/* An operation on a lane: sends data (outgoing) or READY (incoming). */
 struct pccl_flow {
     struct pccl_transfer *transfer;
     struct pccl_lane *lane;
     uint32_t other;  /* rank of the other end */
     uint32_t column; /* index among the flows of its direction */
     bool outgoing;
-    struct pccl_telemetry_flow *sight; /* its telemetry; never NULL */
+    struct pccl_telemetry_flow *sight; /* telemetry of the flow; never NULL */
     struct pccl_list_node on_lane, in_queue;
-    bool agreed; /* READY has arrived and agrees with ours; incoming, in a send: data has arrived */
-    bool tell;   /* READY must be sent; outgoing: only in a send, whose source announces it */
+    bool agreed; /* READY has arrived and matches; incoming flow of a send: data has arrived */
+    bool tell;   /* READY must be sent; for an outgoing flow only in a send, which its source announces */
     /* Outgoing: */
     uint64_t granted;   /* stripes below this may be sent */
     uint64_t ahead;     /* the first step of stripes below this may be sent before READY */
-    size_t early_bytes; /* allowance of the lane that this uses */
+    size_t early_bytes; /* part of the lane's allowance that the flow uses */
     uint32_t early_segments;
-    uint64_t begun;                 /* stripes below this have their first step sent */
-    uint64_t to_begin;              /* next stripe with something to send + 1; 0: not known */
-    struct pccl_parcel_queue ready; /* later steps that may be sent now; on a long path ordered by step */
-    struct pccl_parcel_queue later; /* the same, of stripes that are not granted yet */
+    uint64_t begun;                 /* the first step of stripes below this has been sent */
+    uint64_t to_begin;              /* 1 + next stripe with something to send; 0: not determined */
+    struct pccl_parcel_queue ready; /* later steps that may be sent now; sorted by step on a long path */
+    struct pccl_parcel_queue later; /* later steps of stripes that are not granted yet */
     /* Incoming: */
-    uint64_t told; /* stripes below this are granted to the sender */
-    bool is_empty; /* has no data in either case: READY only confirms that both mean the same operation */
+    uint64_t told; /* stripes below this have been granted to the sender */
+    bool is_empty; /* transfers no data; READY only confirms that both peers run the same operation */
 };
 
 /*
- * State of one step of a stripe in one column (the n-th outgoing and the n-th incoming flow): of the message received
- * and of the message sent in that step. Only one of the two has scratch here: in step 0 parts are collected, or a kept
- * part is sent packed, and received pieces are sent on in later steps.
+ * State of one step of a stripe in one column, for both flows of the column (the n-th outgoing and the n-th incoming
+ * one): the message received and the message sent in that step. Only one of the two uses `scratch`: in step 0 either
+ * parts are collected or a kept part is sent packed, and received pieces are sent on in later steps.
  */
 struct pccl_parcel {
-    struct pccl_parcel *next; /* in a flow's queue */
+    struct pccl_parcel *next; /* next parcel in a flow's queue */
     struct pccl_stripe *stripe;
-    struct pccl_scratch *scratch; /* to send; or the received part */
+    struct pccl_scratch *scratch; /* data to send, or the received part */
     uint32_t step;
-    bool arrived; /* incoming message: under way or complete */
-    bool handed;  /* outgoing message: given to a connection, or sent */
+    bool arrived; /* the incoming message is arriving or complete */
+    bool handed;  /* the outgoing message was given to a connection or sent */
 };
 
 struct pccl_stripe {
     struct pccl_transfer *transfer;
-    struct pccl_stripe *next; /* among the idle ones */
+    struct pccl_stripe *next; /* next idle stripe */
     uint64_t number;
     uint32_t arrivals_left, departures_left;
-    uint32_t results_left; /* segments without a result */
-    uint32_t parts_left;   /* parts still to collect */
+    uint32_t results_left; /* number of segments without a result */
+    uint32_t parts_left;   /* number of parts that have not been collected */
     struct pccl_parcel parcels[];
 };
 
 /* A piece of a stripe. */
 struct pccl_piece {
-    const struct pccl_plan *plan; /* plan of the section with the stripe */
+    const struct pccl_plan *plan; /* plan of the section that contains the stripe */
     struct pccl_seat seat;        /* seat for the stripe */
     uint64_t stripe;
     uint32_t number; /* number in the stripe */
     struct pccl_segment segment;
 };
 
-/* An operation that has ended here: its late messages are discarded. */
+/* An operation that has ended here, whose late messages are discarded. */
 struct pccl_ended {
     struct pccl_table_node by_instance;
     struct pccl_list_node node;
     struct pccl_instance instance;
 };
 
-#define PCCL_ARRIVAL_REPORTED UINT64_MAX /* every element is here, and the driver knows it */
+#define PCCL_ARRIVAL_REPORTED UINT64_MAX /* all elements have arrived, and this was reported */
 
 enum pccl_transfer_stage {
     PCCL_TRANSFER_MOVING,
-    PCCL_TRANSFER_DONE,    /* the driver knows that the result is complete */
-    PCCL_TRANSFER_AT_REST, /* ... and that nothing is left to send */
+    PCCL_TRANSFER_DONE,    /* the completion of the result was reported */
+    PCCL_TRANSFER_AT_REST, /* likewise, and also that nothing is left to send */
 };
 
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
-    uint64_t start_number;                     /* number of its start at this peer */
-    const struct pccl_transfer_config *config; /* the driver's */
+    uint64_t start_number;                     /* number that this peer gave it at its start */
+    const struct pccl_transfer_config *config; /* memory of the driver */
     struct pccl_plan plan;                     /* plan of the whole */
-    /* owned, one for each section; a single one equals the plan of the whole */
+    /* owned, one for each section; if there is only one, it equals the plan of the whole */
     struct pccl_plan *sections;
     uint32_t section_count;
     size_t room_bytes;
-    uint8_t *input_room, *result_room; /* owned: room for a segment in several extents; NULL: no such segment */
+    uint8_t *input_room, *result_room; /* owned: room for a segment in several extents; NULL: not needed */
     uint64_t seed;                     /* seed of this rank's stochastic rounding */
     uint64_t *missing; /* owned: number of elements without a result, by the sender's position; or NULL */
     bool in_place;     /* this rank's input is stored in the place of its result */
-    bool scales;       /* multiplies its elements by the factor */
+    bool scales;       /* this rank's elements are multiplied by the factor */
     enum pccl_transfer_stage stage;
-    bool failed;      /* in any stage */
-    bool has_arrived; /* has arrivals to report */
+    bool failed;      /* may be set in any stage */
+    bool has_arrived; /* arrivals must be reported */
     struct pccl_traffic traffic;
     struct pccl_backup backup;
-    struct pccl_ended *ended; /* allocated in advance for its end */
+    struct pccl_ended *ended; /* allocated in advance, to record the end */
     struct pccl_list_node departures, arrivals;
 
     /*
-     * Outgoing flows first, to the ranks after this one in ring order; then incoming flows, from the ranks before it.
+     * Outgoing flows come first, in ring order of the ranks after this one; then incoming flows, in reverse order of
+     * the ranks before it.
      */
     struct pccl_flow *flows;
     uint32_t outgoing_count, flow_count;
-    uint32_t columns; /* flows of the larger direction */
-    uint32_t unheard; /* outgoing flows that are not `agreed` */
+    uint32_t columns; /* number of flows in the larger direction */
+    uint32_t unheard; /* number of outgoing flows that are not `agreed` */
 
-    /* Window: stripes [first_open, granted) without the complete ones, by number modulo the slots. */
+    /* Window: open stripes in [first_open, granted), indexed by their number modulo slot_count. */
     struct pccl_stripe **slots;
     uint64_t slot_count; /* a power of two */
     uint64_t first_open, granted, complete;
-    uint64_t results_complete; /* stripes */
-    uint64_t window;           /* limit of open stripes */
+    uint64_t results_complete; /* number of stripes with all results */
+    uint64_t window;           /* maximum number of open stripes */
     size_t stripe_scratch;     /* scratch that a stripe needs */
     struct pccl_stripe *idle_stripes;
-    struct pccl_list_node wanting; /* in the exchange's queue for a larger window */
-    struct pccl_list_node resting; /* opens no stripe before pccl_exchange_continue */
+    struct pccl_list_node wanting; /* node in the exchange's queue for a larger window */
+    struct pccl_list_node resting; /* node while it opens no stripes before pccl_exchange_continue */
 };
 
 static inline bool pccl_transfer_is_send(const struct pccl_transfer *transfer)
@@ -180,112 +181,121 @@ struct pccl_exchange {
     struct pccl_exchange_config config;
     struct pccl_memory memory;
     struct pccl_exchange_effects effects;
-    struct pccl_hash_key hash; /* key of all tables */
+    struct pccl_hash_key hash; /* key of all hash tables */
     struct pccl_table lanes, transfers, ended;
     struct pccl_list_node ended_list; /* oldest first */
     struct pccl_list_node wanting;    /* transfers that could open more stripes, in order of their start */
-    struct pccl_list_node resting;    /* transfers that pause after long copying in this visit */
-    size_t kept_bytes;                /* bytes copied in this visit */
+    struct pccl_list_node resting;    /* transfers that pause because this visit has copied enough */
+    size_t kept_bytes;                /* number of bytes of kept parts copied in this visit */
     struct pccl_epoch view;           /* latest view of any transfer */
     struct pccl_id *members;          /* members of the view that the driver set last */
     uint32_t member_count, member_capacity;
-    uint64_t started; /* number of transfers so far */
+    uint64_t started; /* number of transfers started so far */
     struct pccl_scratch_pool scratch;
     size_t short_path_bytes; /* reserved scratch of transfers on short paths */
-    size_t moving_bytes;     /* part of it that belongs to transfers that have completed a stripe */
+    size_t moving_bytes;     /* part of it that belongs to transfers with a complete stripe */
     struct pccl_backup_pool backups;
-    size_t early_bytes; /* bytes buffered in all lanes */
+    size_t early_bytes; /* number of bytes buffered in all lanes */
     uint32_t early_segments;
-    uint64_t room; /* incremented when room may have become free, or usable for others */
+    uint64_t room; /* incremented when buffered data may have freed room, or room may have become usable */
     uint64_t now_us;
     struct pccl_telemetry_flow unseen; /* telemetry of flows that are not recorded */
 };
 
 /* ---- window.c: open stripes, from the grant until all messages have been received and sent ---- */
 
-/* Returns the plan of the section with the stripe; the last section's if there is no such stripe. */
+/* Returns the plan of the section with this stripe; the plan of the last section if there is no such stripe. */
 const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe);
 
-/* Returns the piece of the flow's message in an existing step, or PCCL_NO_PIECE; the seat belongs to a stripe. */
+/* Returns the piece in the flow's message of an existing step, or PCCL_NO_PIECE. `seat` is the seat for the stripe. */
 uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step);
 
-/* Returns the same with the place of its elements, for an existing step with a message. */
+/* Returns the piece and its segment in the flow's message of an existing step; the message must exist. */
 struct pccl_piece pccl_piece_of(const struct pccl_flow *flow, uint64_t stripe, uint32_t step);
 
-/* Returns the piece of the first step, which its sender begins by itself. */
+/* Returns the number of the piece that the sender sends in step 0, from its own part; or PCCL_NO_PIECE. */
 uint32_t pccl_flow_first_piece(const struct pccl_flow *flow, uint64_t stripe);
 
 /*
- * Computes the number of stripes that may be open and the scratch of each; allocates the first record. The flows must
- * exist. Returns false if memory is short.
+ * Computes the number of stripes that may be open and the scratch of each, and allocates the first stripe. The flows
+ * must exist. Returns false if out of memory.
  */
 PCCL_MUST_CHECK bool pccl_window_init(struct pccl_transfer *transfer);
-/* Frees open stripes, too, with the parcels in them. */
+/* Frees the window, including open stripes and their parcels. */
 void pccl_window_fini(struct pccl_transfer *transfer);
 /*
- * Opens one stripe if none is open and one is left, regardless of the budget. Returns NULL otherwise. The caller must
- * then begin the stripe (receiving.c), here and below.
+ * Opens a stripe regardless of the budget, if the transfer has no open stripe and has one left. Returns NULL otherwise.
+ * The caller of this and of pccl_window_open_next must then begin the stripe (receiving.c).
  */
 struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer);
-/* Queues the transfer for opening more stripes. */
+/* Queues the transfer if it could open more stripes. */
 void pccl_window_enqueue(struct pccl_transfer *transfer);
-/* Opens one stripe of the next waiting transfer within the budget. Returns NULL if none waits or the budget is used. */
+/*
+ * Opens a stripe of the next queued transfer if the budget permits. Returns NULL if there is no such transfer or no
+ * budget.
+ */
 struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange);
-/* Returns NULL if the stripe is not granted, or complete. */
+/* Returns NULL if the stripe is not granted or already complete. */
 struct pccl_stripe *pccl_stripe_of(const struct pccl_transfer *transfer, uint64_t number);
-/* Returns the parcel of a step on a flow of either direction. */
+/* Returns the parcel of this step on a flow of either direction. */
 struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step);
 /* Records that this segment of the stripe has its final result. */
 void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number);
-/* Closes the stripe if it is complete; false: it is not. Call after each received or sent message of the stripe. */
+/*
+ * Closes the stripe if it is complete, and returns whether it was. Call after each received or sent message of the
+ * stripe.
+ */
 bool pccl_stripe_close(struct pccl_stripe *stripe);
 /* Returns the number of stripes whose first step may be sent before READY; 0 unless the path is long. */
 uint64_t pccl_early_stripes(const struct pccl_plan *plan);
 /* Reports the effects of the last message to the driver. */
 void pccl_transfer_report(struct pccl_transfer *transfer);
-/* Reports to the driver, once, that the transfer fails. */
+/* Reports to the driver, once, that the transfer has failed. */
 PCCL_PRINTF(3, 4)
 void pccl_transfer_fail(struct pccl_transfer *transfer, enum pccl_class class, const char *format, ...);
 
 /* ---- lane.c: lanes, and their buffered messages for operations that have not started here ---- */
 
-/* Returns the transfer's flow with this lane, or NULL. */
+/* Returns the transfer's flow on this lane, or NULL. */
 struct pccl_flow *pccl_flow_find(struct pccl_transfer *transfer, const struct pccl_lane *lane);
-/* Returns the outgoing flow to a rank, which must exist. Flows to the following ranks are next to it in the array. */
+/* Returns the outgoing flow to a rank, which must exist. Flows to the ranks after it follow in the array. */
 struct pccl_flow *pccl_flow_to(const struct pccl_transfer *transfer, uint32_t rank);
 struct pccl_lane *pccl_lane_find(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
-/* Finds or creates the lane. Returns NULL if memory is short. */
+/* Finds or creates the lane. Returns NULL if out of memory. */
 struct pccl_lane *pccl_lane_get(struct pccl_exchange *exchange, const struct pccl_id *peer, bool outgoing);
 /* Frees the lane if it is not in use. `lane` may be NULL. */
 void pccl_lane_tidy(struct pccl_lane *lane);
 void pccl_lanes_free(struct pccl_exchange *exchange);
-/* Records that an operation receives over the lane, which reserves room for it. */
+/* Records that an operation receives on the lane, which reserves room for it. */
 void pccl_lane_use(struct pccl_lane *lane);
 /* Reserves room for the lanes of the exchange's new members. */
 void pccl_lanes_admit(struct pccl_exchange *exchange);
-/* Buffers a READY. *first: set to true if it is new. Returns false if memory is short. */
+/* Buffers READY. Sets *first to true if there was no READY of the operation. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_lane_buffer_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first);
 /*
- * Takes the buffered READY of the transfer, unless it is of a later view. Returns false if none is of the transfer's
- * view.
+ * Removes and returns the buffered READY of the transfer, unless its view is later. Returns false if there is no READY
+ * of the transfer's view.
  */
 PCCL_MUST_CHECK bool pccl_lane_take_ready(const struct pccl_lane *lane, const struct pccl_transfer *transfer,
                                           struct pccl_msg_ready *ready);
-/* Drops READY of past views. */
+/* Drops READY messages of past views. */
 void pccl_lanes_forget_views(struct pccl_exchange *exchange);
-/* Buffers a first step for a stripe that is not open here; returns the status for pccl_exchange_receive. */
+/* Buffers the first step of a stripe that is not open here. Returns the status for pccl_exchange_receive. */
 PCCL_MUST_CHECK enum pccl_status pccl_lane_buffer_data(struct pccl_lane *lane, const struct pccl_msg_data *data,
                                                        struct pccl_arrival *arrival, struct pccl_text *reason);
 /*
- * Hands the early data of an open stripe, with its scratch and its arrival, to the caller. Returns false without any.
+ * Passes the early data of an open stripe, with its scratch and arrival, to the caller. Returns false if there is no
+ * data.
  */
 PCCL_MUST_CHECK bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *transfer, uint64_t stripe,
                                          struct pccl_buffered_segment *taken);
-/* Drops older segments when a transfer starts, and fails the transfer if buffered segments do not fit its plan. */
+/* Drops older segments when a transfer starts. Fails the transfer if buffered segments do not fit its plan. */
 void pccl_lanes_begin(struct pccl_transfer *transfer);
-/* Returns true, and fails the transfer, if this first step on a long path is from a peer with another plan. */
+/*
+ * Returns true and fails the transfer if this first step, on a long path, shows that its sender has a different plan.
+ */
 bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data);
-/* Drop the buffered segments of an operation that has ended here; of a lane. */
+/* Drop the buffered segments of an operation that has ended here, or of a lane. */
 void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
 void pccl_lane_drop(struct pccl_lane *lane);
 void pccl_buffered_received(struct pccl_arrival *arrival);
@@ -293,15 +303,18 @@ void pccl_buffered_dropped(struct pccl_arrival *arrival);
 
 /* ---- sending.c: flows and their outgoing messages ---- */
 
-/* Puts the flow into the lane's queue if it has something to send and is not in it. */
+/* Queues the flow on its lane if it has something to send and is not queued. */
 void pccl_flow_wake(struct pccl_flow *flow);
-/* Records that an agreeing READY has arrived over an outgoing flow: its receiver takes stripes below `granted`. */
+/* Records that READY has arrived for an outgoing flow and matches. The receiver has granted stripes below `granted`. */
 void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted);
-/* Lets an outgoing flow begin before READY within the rest of the lane's allowance. */
+/* Permits an outgoing flow to begin before READY, as far as the lane's allowance lasts. */
 void pccl_flow_allow(struct pccl_flow *flow);
-/* Returns the flow's part of the lane's allowance. */
+/* Returns the flow's part of the allowance to its lane. */
 void pccl_flow_give_back(struct pccl_flow *flow);
-/* Sends the task's piece to all ranks that it names, from scratch or (NULL) from the result. Takes over the scratch. */
+/*
+ * Sends the piece to all ranks that the task lists: from `scratch` or, if it is NULL, from the result. Takes ownership
+ * of the scratch.
+ */
 void pccl_task_send(struct pccl_transfer *transfer, struct pccl_stripe *stripe, const struct pccl_task *task,
                     struct pccl_scratch *scratch);
 /* Detaches the departure from its transfer and releases its scratch. */
@@ -320,19 +333,22 @@ void pccl_transfer_restore(const struct pccl_transfer *transfer);
 void pccl_arrival_release(struct pccl_arrival *arrival);
 struct pccl_transfer *pccl_transfer_find(const struct pccl_exchange *exchange, const struct pccl_instance *instance);
 bool pccl_instance_has_ended(const struct pccl_exchange *exchange, const struct pccl_instance *instance);
-/* Records the end of an operation in `ended`, the caller's memory. */
+/* Records the end of an operation in `ended`, which the caller has allocated. */
 void pccl_instance_end(struct pccl_exchange *exchange, struct pccl_ended *ended, const struct pccl_instance *instance);
 void pccl_instances_forget(struct pccl_exchange *exchange);
 
 /* ---- agree.c: comparison of operations ---- */
 
-/* Takes a READY of this transfer and its view. Returns false if it is from a peer that does not receive from us. */
+/*
+ * Compares a READY of this transfer and its view with the transfer. Returns false if this peer does not send to its
+ * sender.
+ */
 bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
                            const struct pccl_msg_ready *ready);
 
 /* ---- receiving.c: received messages and their effects ---- */
 
-/* Open as many stripes as possible: of a starting transfer, and of all. */
+/* Open as many stripes as possible: of this starting transfer, or of all transfers. */
 void pccl_transfer_widen(struct pccl_transfer *transfer);
 void pccl_exchange_widen(struct pccl_exchange *exchange);
 

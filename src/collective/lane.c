@@ -1,11 +1,11 @@
 /*
- * Lanes, and their buffered messages for operations that have not started here: READY on outgoing lanes, early segments
- * (sending.c) on incoming ones. Must not know how these are used.
+ * Lanes, and their buffered messages for operations that have not started here: READY on outgoing lanes, and early
+ * segments (sending.c) on incoming ones. This file does not depend on the use of the messages.
  *
- * Buffers are limited, for each lane and for all together. A lane of a member of our view, or one that operations have
- * received over, has its own room for the sender's early data. So newcomers never block members, and early data never
- * blocks later messages on the connection. All other lanes (their peers' view may be ahead of ours) share the rest;
- * while that is full they are not read, and no operation here waits for them.
+ * Buffers are limited for each lane and in total. A lane has reserved room for the early data of its sender if its peer
+ * is a member of this peer's view, or if an operation has received on it. So newcomers never block members, and early
+ * data never blocks later messages on the same connection. All other lanes, for example of peers with a later view,
+ * share the rest. While that is full, they are not read; no operation here waits for them.
  */
 #include "collective/internal.h"
 
@@ -36,7 +36,7 @@ static struct pccl_buffered *find_held(const struct pccl_lane *lane, const struc
     return NULL;
 }
 
-/* Returns NULL if memory is short. */
+/* Returns NULL if out of memory. */
 static struct pccl_buffered *make_held(struct pccl_lane *lane, const struct pccl_instance *instance,
                                        const struct pccl_epoch *view)
 {
@@ -76,7 +76,7 @@ bool pccl_lane_buffer_ready(struct pccl_lane *lane, const struct pccl_msg_ready 
         held->ready = *ready;
         return true;
     }
-    /* The same announcement may arrive over several connections, in any order. */
+    /* The same announcement may arrive on several connections, in any order. */
     int order = pccl_epoch_compare(&ready->view, &held->view);
     if (order > 0 || (order == 0 && ready->granted > held->ready.granted)) {
         held->view = ready->view;
@@ -118,10 +118,10 @@ void pccl_lanes_forget_views(struct pccl_exchange *exchange)
 
 static size_t cost_of(size_t bytes, uint32_t segments) { return bytes + (size_t)segments * PCCL_EARLY_SEGMENT_COST; }
 
-/* Returns the lane's own room, which others cannot use. */
+/* Returns the reserved room of the lane, which other lanes cannot use. */
 static size_t own_cost(const struct pccl_lane *lane) { return lane->used || lane->member ? PCCL_EARLY_OWN_COST : 0; }
 
-/* Removes a segment whose scratch and arrival the caller has taken. */
+/* Removes a segment after the caller has taken its scratch and arrival. */
 static void remove_segment(struct pccl_buffered_segment *segment)
 {
     struct pccl_lane *lane = segment->held->lane;
@@ -186,7 +186,7 @@ void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instanc
 
 /* ---- segments: bounds ---- */
 
-/* Returns the buffered cost beyond the lanes' own rooms, if `growing` had this cost. */
+/* Returns the buffered cost that exceeds the reserved rooms, assuming that the lane `growing` has this cost. */
 static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
 {
     size_t spare = 0;
@@ -200,7 +200,7 @@ static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl
     return spare;
 }
 
-/* Returns true if a further segment of this lane fits the limits. */
+/* Returns true if another segment of this lane fits the limits. */
 static bool has_room(const struct pccl_lane *lane, size_t bytes)
 {
     const struct pccl_exchange *exchange = lane->exchange;
@@ -209,14 +209,14 @@ static bool has_room(const struct pccl_lane *lane, size_t bytes)
            cost <= own_cost(lane) || spare_cost(exchange, lane, cost) <= PCCL_EARLY_SPARE_COST;
 }
 
-/* Sets the two reasons for which the lane has its own room. */
+/* Sets the two conditions under which the lane has reserved room. */
 static void set_owner(struct pccl_lane *lane, bool used, bool member)
 {
     size_t before = own_cost(lane);
     lane->used = used;
     lane->member = member;
     if (own_cost(lane) > before && lane->early_segments > 0)
-        lane->exchange->room++; /* its segments count to its own room from now on */
+        lane->exchange->room++; /* its segments are counted to the reserved room from now on */
 }
 
 static bool is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
@@ -236,7 +236,7 @@ void pccl_lanes_admit(struct pccl_exchange *exchange)
 /* ---- segments: adding and taking ---- */
 
 /*
- * Returns the last segment up to this stripe, or the head. Searches from the end, since segments arrive roughly in
+ * Returns the last segment up to this stripe, or the head. Searches from the end, because segments arrive roughly in
  * order.
  */
 static struct pccl_list_node *place_of(struct pccl_buffered *held, uint64_t stripe)
@@ -253,7 +253,7 @@ static bool is_there(struct pccl_buffered *held, uint64_t stripe)
     return place != &held->segments && segment_of(place)->stripe == stripe;
 }
 
-/* Returns false if memory is short. */
+/* Returns false if out of memory. */
 static bool add_segment(struct pccl_buffered *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
 {
     struct pccl_exchange *exchange = held->lane->exchange;
@@ -304,7 +304,7 @@ enum pccl_status pccl_lane_buffer_data(struct pccl_lane *lane, const struct pccl
         pccl_text_format(reason, "peer %s sent more early data than the limit of %u bytes and %u segments",
                          pccl_id_str(&lane->peer), PCCL_EARLY_BUFFER_BYTES, PCCL_EARLY_BUFFER_SEGMENTS);
         pccl_lane_drop(lane);
-        return PCCL_MEMORY; /* not malformed: the sender may count less, because it knows of more ended operations */
+        return PCCL_MEMORY; /* not malformed: the sender may know of more ended operations, and so count less */
     }
     if (held == NULL)
         held = make_held(lane, &data->instance, &data->view);
@@ -321,7 +321,7 @@ bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *tra
     struct pccl_buffered *held = find_held(lane, &transfer->config->instance);
     if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->config->view))
         return false;                                  /* of a later view */
-    struct pccl_list_node *node = held->segments.next; /* usually taken in this order */
+    struct pccl_list_node *node = held->segments.next; /* segments are usually taken in this order */
     while (node != &held->segments && segment_of(node)->stripe < stripe)
         node = node->next;
     if (node == &held->segments || segment_of(node)->stripe != stripe)
@@ -374,12 +374,12 @@ bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_da
     struct pccl_transfer *transfer = flow->transfer;
     if (!transfer->plan.long_path || data->step != 0 || fits(flow, data->stripe, data->length))
         return false;
-    if (transfer->stage == PCCL_TRANSFER_MOVING) /* otherwise the member before it in the ring reports that */
+    if (transfer->stage == PCCL_TRANSFER_MOVING) /* otherwise the member before it in the ring reports the difference */
         fail_as_foreign(transfer, flow->lane, data->stripe, data->length);
     return true;
 }
 
-/* Returns a segment that no such plan sends early, or NULL. */
+/* Returns a segment that a peer with this plan would not send early, or NULL. */
 static const struct pccl_buffered_segment *find_foreign(const struct pccl_flow *flow, struct pccl_buffered *held)
 {
     for (struct pccl_list_node *node = held->segments.next; node != &held->segments; node = node->next) {
@@ -392,8 +392,8 @@ static const struct pccl_buffered_segment *find_foreign(const struct pccl_flow *
 }
 
 /*
- * Checks buffered segments at a start. A peer that sends us nothing under our plan proves nothing by early data. If it
- * plans the operation differently, the member before it in the ring finds out, whatever the two plans are.
+ * Checks the buffered segments when a transfer starts. Early data from a peer that does not send to this peer under
+ * this plan proves nothing; if that peer has a different plan, the member before it in the ring detects the difference.
  */
 static void begin_with(struct pccl_transfer *transfer, struct pccl_buffered *held)
 {
@@ -410,7 +410,9 @@ static void begin_with(struct pccl_transfer *transfer, struct pccl_buffered *hel
         fail_as_foreign(transfer, held->lane, foreign->stripe, foreign->length);
 }
 
-/* Returns true if the operation is over for a peer that starts this transfer: of a past view, or of an earlier era. */
+/*
+ * Returns true if the operation is over for a peer that starts this transfer: it is of a past view or an earlier era.
+ */
 static bool is_past(const struct pccl_buffered *held, const struct pccl_transfer *transfer)
 {
     const struct pccl_instance *then = &held->instance, *now = &transfer->config->instance;

@@ -1,4 +1,4 @@
-/* Places of the elements of a plan, and the bytes that travel. */
+/* Positions of the elements of a plan, and sizes of messages. */
 #include "collective/plan.h"
 
 struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe)

@@ -1,45 +1,45 @@
-/* Makes plans: checks the descriptor, chooses the schedule, and cuts the elements. */
+/* Creates plans: checks the descriptor, chooses the schedule, and divides the elements. */
 #include "collective/plan.h"
 
 #include "core/limits.h"
 #include "wire/cost.h"
 
-/* Constants behind the choices. They must be the same on every peer. */
+/* Tuning constants. They must be the same on every peer. */
 enum {
-    SEGMENT_BYTES_MOST = 256 << 10,     /* several of them fit a core's cache */
+    SEGMENT_BYTES_MOST = 256 << 10,     /* several of them fit into a core's cache */
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* small enough to distribute the work over several connections */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
-    SEGMENT_BYTES_LEAST = 16 << 10, /* along the ring of a large group, if its links are fast enough */
+    SEGMENT_BYTES_LEAST = 16 << 10, /* for the ring of a large group with fast enough links */
     LEAST_RTT_US_MOST = 400,
-    CACHED_BYTES_MOST = 4 << 20, /* a caller may find its result in a cache */
+    CACHED_BYTES_MOST = 4 << 20, /* up to this size, a caller may find its result in a cache */
     DIRECT_BYTES_MOST = 8 << 20,
-    GUESSED_BYTES_MOST = 256 << 10,    /* on a long path: larger operations go directly only if all rates are known */
-    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* for operations with more bytes on the ring; measured up to here */
-    /* extra cost of direct exchange over the ring on its links, relative to the transfer time */
+    GUESSED_BYTES_MOST = 256 << 10, /* long path: larger operations use direct exchange only if all rates are known */
+    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* for operations that need more bytes along the ring; measured up to here */
+    /* extra cost of direct exchange on its links, relative to the transfer time */
     DIRECT_COST_PERCENT = 8,
     RTT_US_DEFAULT = 100,
-    TURN_COST_MOST = 4, /* a turn may continue to the end of its parts if all take at most a fourth longer */
+    TURN_COST_MOST = 4, /* a turn may continue to the end of its parts if that adds at most this fraction */
 };
 static const uint64_t rate_default = 2000000000;
 static const uint64_t rate_most = 1000000000000;
 
 /*
- * The two schedules of each collective: along the ring, and over all links between pairs. The latency depends on the
- * number of messages that wait for another one at a rank in between, and on the size.
+ * The two schedules of each collective: along the ring, and over links between all pairs. Latency depends on the number
+ * of messages that must wait for an earlier message on another rank.
  */
 struct ways {
     enum pccl_algorithm ring, direct;
-    uint32_t ring_rounds;  /* times ranks - 1; 0: no such operation */
-    uint32_t direct_steps; /* each of them moves the whole tensor once */
-    bool at_root;          /* in direct exchange, only links to or from the root carry data */
+    uint32_t ring_rounds;  /* multiple of ranks - 1; 0: no such operation */
+    uint32_t direct_steps; /* number of steps, each of which sends the whole tensor once */
+    bool at_root;          /* in direct exchange, only links to or from the root transfer data */
 };
 
 static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, 2, 2, false},
     [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, 2, 2, false},
     [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, 1, 2, false},
-    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, 1, 1, false}, /* of two ranks */
+    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, 1, 1, false}, /* has two ranks */
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, false},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, false},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, 1, 1, false},
@@ -123,7 +123,7 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     return take_codec(descriptor, plan, reason);
 }
 
-/* Takes parts of given lengths. */
+/* Adds parts of given lengths to the plan. */
 static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *plan, struct pccl_text *reason)
 {
     uint64_t all = plan->count;
@@ -159,7 +159,7 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
 
 /* ---- given lengths, along the ring: load of ranks and links ---- */
 
-/* Returns the elements that one rank has for another. */
+/* Returns the number of elements that one rank sends to another. */
 static uint64_t between(const struct pccl_plan *plan, uint32_t from, uint32_t to)
 {
     if (plan->division == PCCL_DIVISION_EXCHANGED)
@@ -169,7 +169,7 @@ static uint64_t between(const struct pccl_plan *plan, uint32_t from, uint32_t to
     return root == plan->seat.root ? pccl_plan_part_length(plan, plan->positions[owner]) : 0;
 }
 
-/* Returns the most elements that any rank has for the rank `places` farther on. */
+/* Returns the largest number of elements that any rank sends to the rank `places` ahead of it. */
 static uint64_t longest_at(const struct pccl_plan *plan, uint32_t places)
 {
     uint64_t longest = 0;
@@ -178,7 +178,7 @@ static uint64_t longest_at(const struct pccl_plan *plan, uint32_t places)
     return longest;
 }
 
-/* Returns the most elements that a rank sends to all others, or receives from them. */
+/* Returns the largest number of elements that any rank sends to all others, or receives from them. */
 static uint64_t busiest_rank(const struct pccl_plan *plan)
 {
     uint64_t most = 0;
@@ -193,7 +193,7 @@ static uint64_t busiest_rank(const struct pccl_plan *plan)
     return most;
 }
 
-/* Returns the number of elements that an average pair moves. */
+/* Returns the average number of elements that a pair transfers. */
 static uint64_t average_pair(const struct pccl_plan *plan)
 {
     uint64_t all = 0, ranks = plan->seat.ranks;
@@ -203,7 +203,7 @@ static uint64_t average_pair(const struct pccl_plan *plan)
     return all / (ranks * (ranks - 1));
 }
 
-/* Returns the most elements that pass over a link of the ring. */
+/* Returns the largest number of elements that cross a link of the ring. */
 static uint64_t busiest_link(const struct pccl_plan *plan)
 {
     uint64_t most = 0;
@@ -221,9 +221,9 @@ static uint64_t busiest_link(const struct pccl_plan *plan)
 }
 
 /*
- * Returns true if a turn may continue to the end of its parts, so that these are complete before others begin. Then all
- * wait for the longest part of each turn; if that takes much more than the busiest rank's time, turns change from
- * stripe to stripe.
+ * Returns true if a turn may continue to the end of its parts, so that these are complete before others begin. All
+ * ranks then wait for the longest part of each turn. If that takes much longer than the busiest rank needs, turns
+ * alternate from stripe to stripe instead.
  */
 static bool may_go_on(const struct pccl_plan *plan)
 {
@@ -239,7 +239,10 @@ static bool may_go_on(const struct pccl_plan *plan)
 
 /* ---- choice ---- */
 
-/* Known figures of the ring's links (rtt_us, rate), and of all links: each alone, and while all pairs send. */
+/*
+ * Known figures of the ring's links (rtt_us, rate) and of all links (mesh_*): a rate for each link alone, and a share
+ * while all pairs send.
+ */
 struct paths {
     uint64_t rtt_us, rate, mesh_rtt_us, mesh_rate, mesh_share;
 };
@@ -256,7 +259,7 @@ static struct paths paths_of(const struct pccl_cost *cost)
 
 /*
  * Returns true if direct exchange takes less time than the ring. Compares the load of the ring's busiest link with the
- * load of the busiest rank or pair; if all pairs send, also with the average pair's, as shared lines carry the sum.
+ * load of the busiest rank or pair; if all pairs send, also with the average pair, because pairs may share lines.
  */
 static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
@@ -265,7 +268,7 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
     for (uint32_t places = 1; places < plan->seat.ranks; places++)
         pair = pccl_max_u64(pair, longest_at(plan, places));
     while (pccl_plan_whole(plan) / parts > DIRECT_WIDE_BYTES_MOST / plan->element_bytes)
-        parts *= 2; /* longer ones compare in the same way */
+        parts *= 2; /* longer tensors compare in the same way */
     uint64_t scale = plan->element_bytes * UINT64_C(1000000000);
     uint64_t ring_ns = link / parts * scale / paths.rate + (plan->seat.ranks - 1) * paths.rtt_us * 500;
     uint64_t direct_ns = pccl_max_u64(rank / parts * scale / paths.rate, pair / parts * scale / paths.mesh_rate);
@@ -274,7 +277,7 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
     return direct_ns + paths.mesh_rtt_us * 500 < ring_ns;
 }
 
-/* Returns true if a group too large for a mesh has the hubs whose links the schedule uses. */
+/* Returns true if a group that is too large for a mesh has the hubs whose links the schedule uses. */
 static bool has_hubs(const struct pccl_plan *plan, bool relays, const struct pccl_cost *cost)
 {
     const uint32_t ranks = plan->seat.ranks;
@@ -299,7 +302,7 @@ static bool must_go_directly(const struct pccl_plan *plan)
 
 /*
  * Returns true if direct exchange would rely on unknown rates, and a wrong guess would cost more than the round trips
- * that it saves: one slow pair, or one line that many pairs share, delays the whole operation.
+ * that it saves. One slow pair, or one line shared by many pairs, delays the whole operation.
  */
 static bool is_guess(const struct pccl_plan *plan, bool relays, const struct pccl_cost *cost)
 {
@@ -308,11 +311,11 @@ static bool is_guess(const struct pccl_plan *plan, bool relays, const struct pcc
 }
 
 /*
- * Chooses ring or direct exchange; the plan passed in is for the ring. Direct exchange saves latency, as it takes one
- * or two steps, and bytes where the ring's sums are wide, or where ranks of the ring relay data for others. Its cost is
- * on the links: it uses all of them at once, not only the ring's, and runs at the pace of the slowest pair, if that is
- * known. Reductions with a scaled codec use it where possible, whatever the cost: along the ring each rank would pack
- * the sum again.
+ * Chooses between ring and direct exchange. `plan` is the plan for the ring. Direct exchange saves latency, because it
+ * has one or two steps; it also saves bytes if sums along the ring are wide or ranks relay data for others. But it
+ * loads all links, not only the links of the ring, and is as slow as the slowest pair, if that is known. A reduction
+ * with a scaled codec uses direct exchange wherever possible, because along the ring each rank would pack the sum
+ * again.
  */
 static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collective, const struct pccl_cost *cost)
 {
@@ -323,7 +326,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     uint64_t whole = pccl_plan_whole(plan);
     if (!may_go_directly(plan, relays, cost))
         return ways->ring;
-    if (plan->scan != PCCL_NO_SCAN) /* a ring in the same order needs no other links */
+    if (plan->scan != PCCL_NO_SCAN) /* a ring in the order of the line needs no other links */
         return plan->line.laps > 0 ? ways->direct : ways->ring;
     if (must_go_directly(plan))
         return ways->direct;
@@ -331,20 +334,20 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
         return ways->ring;
     if (plan->starts != NULL && relays)
         return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
-    whole = pccl_min_u64(whole, most); /* longer ones compare in the same way */
+    whole = pccl_min_u64(whole, most); /* longer tensors compare in the same way */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
     uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
     const struct paths paths = paths_of(cost);
-    /* Work of the rank with the longest part, if all parts were as long. */
+    /* Work of the rank with the longest part, as if all parts had its length. */
     uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
     if (ways->direct == PCCL_REDUCE_DIRECT)
-        part_bytes *= ranks; /* the root receives the tensors of all */
+        part_bytes *= ranks; /* the root receives the tensors of all ranks */
     uint64_t elements_bytes =
-        plan->division != PCCL_DIVISION_WHOLE ? bytes : ranks * bytes; /* all that the ring moves besides sums */
+        plan->division != PCCL_DIVISION_WHOLE ? bytes : ranks * bytes; /* all that crosses the ring except sums */
     uint64_t ring_bytes = elements_bytes + (ranks - 2) * folded_bytes;
     if (plan->division == PCCL_DIVISION_EXCHANGED)
-        ring_bytes = ring_bytes * ranks / 2; /* data for other ranks travels half round the ring on average */
+        ring_bytes = ring_bytes * ranks / 2; /* data for other ranks crosses half of the ring on average */
     uint64_t ring_ns = ring_bytes * 1000000000 / (ranks * paths.rate);
     uint64_t pair_rate = ways->at_root ? paths.mesh_rate : paths.mesh_share;
     uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * pair_rate);
@@ -355,9 +358,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     return direct_ns < ring_ns ? ways->direct : ways->ring;
 }
 
-/*
- * Returns the bytes that step 0 moves; for more than 4 G elements at least a size that is too long for direct exchange.
- */
+/* Returns the bytes that step 0 sends. Above 4 G elements, any size that is too long for direct exchange suffices. */
 static uint64_t first_bytes(const struct pccl_plan *plan)
 {
     return pccl_plan_bytes(plan, 0, (uint32_t)pccl_min_u64(plan->count, UINT32_MAX));
@@ -384,8 +385,8 @@ static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_
 /* ---- division ---- */
 
 /*
- * Returns the desired elements of a segment. A chain receives and sends at the same time only with several segments, so
- * it is divided like a ring.
+ * Returns the desired number of elements of a segment. A chain is divided like a ring, because it can receive and send
+ * at the same time only if there are several segments.
  */
 static uint64_t share_of(const struct pccl_plan *plan)
 {
@@ -397,9 +398,10 @@ static uint64_t share_of(const struct pccl_plan *plan)
 }
 
 /*
- * Returns the minimum bytes of a segment on the ring of a large group, where messages dominate the cost of a small
- * tensor; 0: no minimum. A link passes them in 50 us and in an eighth of its round trip, so no step takes more than a
- * quarter longer. Links within a host have no round trip and pass them soon; their rate depends on the host's load.
+ * Returns the minimum number of bytes of a segment on the ring of a large group, where the number of messages dominates
+ * the cost of a small tensor; 0: no minimum. A link transfers this minimum in an eighth of its round trip, and in at
+ * most 50 us, so no step takes more than a quarter longer. Links within a host have no known round trip and are fast,
+ * but their rate depends on the load of the host.
  */
 static uint64_t least_bytes(const struct pccl_plan *plan, const struct pccl_cost *cost)
 {
@@ -411,7 +413,7 @@ static uint64_t least_bytes(const struct pccl_plan *plan, const struct pccl_cost
     return pccl_min_u64(rate * rtt_us / 8 / 1000000, SEGMENT_BYTES_LEAST);
 }
 
-/* Rounds up to whole cache lines, or blocks of the codec. */
+/* Rounds up to whole cache lines, or to blocks of the codec. */
 static uint64_t round_elements(const struct pccl_plan *plan, uint64_t elements)
 {
     bool whole_blocks = pccl_packing_packs(&plan->packing) && elements > PCCL_PACKING_BLOCK;
@@ -419,8 +421,8 @@ static uint64_t round_elements(const struct pccl_plan *plan, uint64_t elements)
 }
 
 /*
- * Divides by the bytes that travel, into as few segments as their size allows. More segments would overlap receiving,
- * adding and sending better, but a medium buffer spends its time in system calls and wake-ups.
+ * Divides the elements into as few segments as their sizes in messages permit. More segments would overlap receiving,
+ * adding and sending better, but for buffers of medium size, system calls and wake-ups would dominate.
  */
 static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
 {
@@ -429,7 +431,7 @@ static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
     uint64_t share = share_of(plan);
     uint64_t elements = round_elements(plan, pccl_divide_up(share, pccl_divide_up(share, most)));
     uint64_t least = round_elements(plan, least_bytes(plan, cost) / pccl_max_u64(traveling, 1));
-    /* determined by segment_elements, so peers that agree on that agree on both */
+    /* determined by segment_elements, so peers that agree on that also agree on this */
     plan->leaves_pieces = least > elements;
     plan->segment_elements = (uint32_t)pccl_max_u64(elements, least);
     uint64_t stripes = pccl_divide_up(plan->count, pccl_plan_stripe_elements(plan));
@@ -476,7 +478,7 @@ enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const 
 
 /* ---- sections ---- */
 
-/* Plans a section. In a quantized list, other types than floats are not packed. */
+/* Plans a section. In a quantized list, only tensors of floats are packed. */
 static enum pccl_status begin_section(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
                                       struct pccl_seat seat, const struct pccl_section *section, struct pccl_plan *plan,
                                       struct pccl_text *reason)
@@ -521,7 +523,7 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
         if (segment_bytes(&plans[i]) > segment_bytes(&plans[longest]))
             longest = i;
     }
-    *whole = plans[longest]; /* its segments determine how many may be in flight */
+    *whole = plans[longest]; /* its segments determine the number in flight */
     whole->first_stripe = 0;
     whole->bytes_before = 0;
     whole->stripes = stripes;

@@ -1,17 +1,17 @@
 /*
- * Receives the messages of operations. Everything is driven by messages that were received or sent. The work for one
- * message is constant, or proportional to the number of ranks if it concerns all of them. Knows only the table of the
- * schedule that runs (schedule.h).
+ * Receives the messages of operations and reacts to messages that were received or sent. The work for one message is
+ * constant, or proportional to the number of ranks if it affects all of them. Uses the running schedule only through
+ * its table (schedule.h).
  */
 #include "collective/fold.h"
 
 #include <string.h>
 
-enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* messages per window that grant its credit */
+enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* number of messages in which the credit of a window is granted */
 
 /* ---- receiving ---- */
 
-/* Returns true if this is a result whose sender cannot have had this rank's part of it. */
+/* Returns true if this is a result that its sender cannot have yet, because this rank has not sent its part of it. */
 static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_stripe *stripe,
                             const struct pccl_piece *piece, uint32_t step)
 {
@@ -22,7 +22,7 @@ static bool comes_too_early(const struct pccl_transfer *transfer, struct pccl_st
     return !pccl_flow_parcel(pccl_flow_to(transfer, spent.to), stripe, spent.step)->handed;
 }
 
-/* Returns NULL, and sets *piece, if nothing is wrong. */
+/* Returns NULL and sets *piece if the message is valid; otherwise returns the error. */
 static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl_msg_data *data,
                                  struct pccl_piece *piece)
 {
@@ -53,7 +53,7 @@ static void link_arrival(struct pccl_transfer *transfer, struct pccl_arrival *ar
     pccl_list_append(&transfer->arrivals, &arrival->node);
 }
 
-/* Takes DATA of a running transfer from its lane. Returns the status for pccl_exchange_receive. */
+/* Processes DATA of a running transfer. Returns the status for pccl_exchange_receive. */
 static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pccl_msg_data *data,
                                         struct pccl_arrival *arrival, struct pccl_text *reason)
 {
@@ -84,7 +84,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     return PCCL_OK;
 }
 
-/* Folds the parts of a piece, which are all here, in the order of the ring, from the rank after this one. */
+/* Folds the parts of a piece, all of which have arrived, in ring order from the rank after this one. */
 static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struct pccl_stripe *stripe,
                                            const struct pccl_piece *piece, const struct pccl_task *task)
 {
@@ -100,7 +100,10 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     return pccl_fold_collected(transfer, piece, task, parts, count);
 }
 
-/* Does the schedule's task for a received segment. Takes over the scratch (NULL: it was received into the result). */
+/*
+ * Runs the schedule's task for a received segment. Takes ownership of the scratch, which is NULL if the segment was
+ * received into the result.
+ */
 static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step, struct pccl_scratch *scratch,
                         uint32_t length)
 {
@@ -133,7 +136,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
     pccl_telemetry_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
-    if (taken.arrival != NULL) { /* still arriving */
+    if (taken.arrival != NULL) { /* it is still arriving */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;
         taken.arrival->step = 0;
@@ -145,18 +148,21 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
 }
 
 /*
- * Pauses a transfer: stripes that need no message follow one another at once, and a long part must not hold up the
- * driver's connections.
+ * Pauses a transfer. Stripes that need no messages follow each other immediately, and copying a long part must not
+ * delay the driver's connections.
  */
 static void rest(struct pccl_transfer *transfer)
 {
     struct pccl_exchange *exchange = transfer->exchange;
-    /* also if others pause: their wake-up may be the present visit */
+    /* required even if others pause, because their wake-up may be the current visit */
     exchange->effects.rests(exchange->effects.context);
     pccl_list_append(&exchange->resting, &transfer->resting);
 }
 
-/* Keeps the pieces whose result is this rank's own part. If they are sent packed, they have a result only then. */
+/*
+ * Copies the pieces whose result is this rank's own part. Pieces that are sent packed get their result when they are
+ * sent.
+ */
 static void keep_own(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
@@ -175,9 +181,9 @@ static void keep_own(struct pccl_stripe *stripe)
 }
 
 /*
- * Schedules READY with new credit when it amounts to a part of the window, not each time. On a long path the part is
- * smaller, because a stripe that waits for credit there is late by a whole pass round the ring; the last credit is sent
- * at once.
+ * Schedules READY with new credit once the credit is a certain fraction of the window. On a long path the fraction is
+ * smaller, because a stripe that waits for credit there is late by a whole round of the ring. The last credit is sent
+ * immediately.
  */
 static void offer(struct pccl_transfer *transfer)
 {
@@ -187,7 +193,7 @@ static void offer(struct pccl_transfer *transfer)
     for (uint32_t i = transfer->outgoing_count; i < transfer->flow_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
         uint64_t untold = flow->is_empty && flow->told > 0 ? 0 : transfer->granted - flow->told;
-        /* The granted credit always covers the lowest open stripe, so nothing waits forever. */
+        /* Granted credit always covers the lowest open stripe, so nothing waits forever. */
         if (untold > 0 && untold >= enough) {
             flow->tell = true;
             pccl_flow_wake(flow);
@@ -195,7 +201,7 @@ static void offer(struct pccl_transfer *transfer)
     }
 }
 
-/* Begins an opened stripe. Reports nothing to the driver. */
+/* Begins an opened stripe without reporting to the driver. */
 static void begin_stripe(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
@@ -212,8 +218,8 @@ static void begin_stripe(struct pccl_stripe *stripe)
 /* ---- progress ---- */
 
 /*
- * Begins an opened stripe. If early data was all it needs and nothing must be sent, it is complete at once, and so may
- * be the next one.
+ * Begins an opened stripe. If it needs only early data and nothing must be sent, it is complete immediately, and the
+ * next one may be, too.
  */
 static void begin(struct pccl_stripe *stripe)
 {
@@ -247,7 +253,7 @@ void pccl_transfer_widen(struct pccl_transfer *transfer)
     pccl_exchange_widen(transfer->exchange);
 }
 
-/* Continues after a received or sent message of the stripe. */
+/* Continues after a message of the stripe was received or sent. */
 static void go_on(struct pccl_stripe *stripe)
 {
     struct pccl_transfer *transfer = stripe->transfer;
@@ -290,7 +296,7 @@ static void received(struct pccl_arrival *arrival)
 
 /* ---- messages ---- */
 
-/* Keeps a READY of an operation that does not run here, or runs in another view. */
+/* Buffers a READY of an operation that is not running here, or is running in another view. */
 static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                    const struct pccl_msg_ready *ready, struct pccl_text *reason)
 {
@@ -299,7 +305,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
         return PCCL_OK;
     bool first = false;
     if (!pccl_lane_buffer_ready(lane, ready, &first)) {
-        /* without it that peer would wait forever */
+        /* without its READY, that peer would wait forever */
         return pccl_fail(reason, PCCL_MEMORY, "out of memory for the announcements of peer %s",
                          pccl_id_str(&lane->peer));
     }
@@ -322,8 +328,8 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
 }
 
 /*
- * Announces a send that its source has begun. The source compares the two with its receiver's READY, so nothing is
- * buffered.
+ * Reports a send that its source has started. The announcement is not buffered, because the source compares the two
+ * descriptions when it receives READY.
  */
 static enum pccl_status receive_announcement(struct pccl_exchange *exchange, const struct pccl_lane *lane,
                                              const struct pccl_msg_ready *ready)
@@ -333,7 +339,7 @@ static enum pccl_status receive_announcement(struct pccl_exchange *exchange, con
     return PCCL_OK;
 }
 
-/* Takes DATA of an operation that does not run here, or not in that view: not yet, or no longer. */
+/* Processes DATA of an operation that is not running here in that view: it may start later, or have ended. */
 static enum pccl_status receive_early(struct pccl_exchange *exchange, struct pccl_lane *lane,
                                       const struct pccl_msg_data *data, struct pccl_arrival *arrival,
                                       struct pccl_text *reason)
@@ -370,7 +376,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     if (flow != NULL)
         return pccl_flow_is_foreign(flow, data) ? PCCL_OK : receive_segment(flow, data, arrival, reason);
     if (transfer->plan.long_path && data->step == 0)
-        return PCCL_OK; /* the sender has another plan: the member before it in the ring reports that */
+        return PCCL_OK; /* the sender has a different plan, and the member before it in the ring reports that */
     return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent data that this peer does not expect",
                      pccl_id_str(&lane->peer));
 }

@@ -1,16 +1,16 @@
 /*
- * All-reduce along the ring (plan.h). Piece p is folded from rank p to rank p - 1, which finishes it and sends it
- * round. Every piece passes a rank twice: as a sum and as a result. The rank adds its own part to the sum and sends it
- * on, so its part is used up before the result can arrive.
+ * All-reduce along the ring (plan.h). Piece p is folded from rank p to rank p - 1, which finishes it and sends the
+ * result around the ring. Every piece passes each rank twice, as a sum and as a result. A rank adds its own part to the
+ * sum before it sends it on, so its part is no longer needed when the result arrives.
  */
 #include "collective/schedule.h"
 
-/* Returns the steps: each piece passes over all edges but one as a sum, and over all but one as a result. */
+/* Number of steps: each piece crosses all links but one as a sum, and all links but one as a result. */
 static uint32_t steps(struct pccl_seat seat) { return 2 * (seat.ranks - 1); }
 
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
 
-/* Returns the piece; the same formula serves both halves: r + 1 - (s - (ranks - 1)) is r - s, modulo ranks. */
+/* Both halves use the same formula: r + 1 - (s - (ranks - 1)) equals r - s, modulo ranks. */
 static uint32_t piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;

@@ -1,15 +1,15 @@
 /*
  * Exclusive and inclusive scan (plan.h): each rank of the line sends the sum to the next one.
  *
- * Directly, it uses the link between the two. Along the ring, the ranks between them pass it on: each link carries a
- * segment once in each lap.
+ * In direct exchange, it uses the link between the two ranks. Along the ring, the ranks between them pass the sum on,
+ * so each link transfers a segment once in each lap.
  */
 #include "collective/schedule.h"
 
-/* Returns true if the rank sends its own part first. */
+/* Returns true if the rank starts the sum with its own part. */
 static bool begins(struct pccl_seat seat, uint32_t rank) { return rank == seat.line->first; }
 
-/* Returns true at the first rank, whose result depends on no other rank. */
+/* Returns true on the first rank, whose result does not depend on other ranks. */
 static bool keeps(struct pccl_seat seat, uint32_t number)
 {
     (void)number;
@@ -62,7 +62,7 @@ const struct pccl_schedule pccl_scan_ring = {.name = "scanning along the ring",
 
 /* ---- directly: the first rank sends in step 0, and the others in step 1 ---- */
 
-/* Returns true if the sum passes from sender to receiver. One of the two is this rank. */
+/* Returns true if the sum is sent from sender to receiver. One of them is this rank. */
 static bool is_next(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     const struct pccl_line *line = seat.line;

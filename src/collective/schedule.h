@@ -1,32 +1,32 @@
 /*
- * Schedules: the sender, receiver and step of each piece, the work on a received piece, and its further path. Pure
- * arithmetic on ranks, steps and numbers of pieces. A schedule returns tasks and calls nothing; it must not know
- * elements, bytes, memory, messages or the window. The engine (receiving.c, fold.c) carries out the tasks, and must not
- * know which schedule it runs. A new one is a file of small functions and a row of the table, and is proven without the
- * engine (unit/schedule).
+ * Schedules. A schedule defines the sender, receiver and step of each piece, the work on a received piece, and where
+ * that piece is sent next. It is pure arithmetic on ranks, steps and numbers of pieces: it returns tasks, calls
+ * nothing, and does not depend on elements, bytes, memory, messages or the window. The code that carries out the tasks
+ * (receiving.c, fold.c) does not depend on a particular schedule. A new schedule is a file of small functions and a row
+ * of the table, and can be verified without the rest (unit/schedule).
  *
- * An operation is divided into stripes (plan.h). Each stripe runs the whole schedule by itself; the window decides how
- * many run at a time. A stripe has pieces, any of which may be empty: empty ones are not sent, and no other piece may
- * wait for them. A message is named by (sender, receiver, step) and carries one piece.
+ * An operation is divided into stripes (plan.h). Each stripe runs the whole schedule independently, and the window
+ * limits how many run at a time. A stripe has several pieces, any of which may be empty. Empty pieces are not sent, and
+ * no other piece may wait for them. A message is identified by (sender, receiver, step) and contains one piece.
  *
- *   Step 0         is the rank's own part, from its input. A rank that has nothing to begin with
- *                  sends nothing in it. A rank with several pieces for one neighbor sends them
- *                  in several stripes, which take turns (`turns`).
- *   A later step   is caused by a received piece, and carries that same piece (pccl_task).
+ *   Step 0         sends the rank's own part, from its input. A rank that has nothing to begin with
+ *                  sends nothing. A rank with several pieces for one neighbor sends them in
+ *                  several stripes, which take turns (`turns`).
+ *   A later step   sends on a piece that was received in an earlier step (pccl_task).
  *
- * The engine relies on these rules: all messages of a step to one rank carry the same content; where sums travel at
- * all, they do in step 1, and in step 0, too, if each rank's result is another sum; collected parts are received in
- * step 0, one from each rank that sends to this one, fewer than PCCL_MESH_PEERS_MAX; kept pieces are sent in step 0 or
- * never, and a rank that keeps a piece collects none; results are folded in the order of the ring, so every schedule
- * gives the same bits. Every rank sends to the next one in the ring, even if it has no piece for it: the receiver of an
- * empty flow sends READY like any other, so each rank is compared with the next one, whatever their plans.
+ * Every schedule must follow these rules. All messages of a step to one rank have the same content. Sums, if any, are
+ * sent in step 1, and also in step 0 if each rank's result is a different sum. Collected parts are received in step 0,
+ * one from each rank that sends to this one, fewer than PCCL_MESH_PEERS_MAX in total. Kept pieces are sent in step 0 or
+ * never, and a rank that keeps a piece collects no parts. Results are folded in ring order, so every schedule gives the
+ * same bits. Every rank has a flow to the next rank of the ring, even if it sends no data: the receiver of an empty
+ * flow sends READY like any other, so each rank is compared with the next one even if their plans differ.
  */
 #ifndef PCCL_COLLECTIVE_SCHEDULE_H
 #define PCCL_COLLECTIVE_SCHEDULE_H
 
 #include "core/base.h"
 
-/* Values of the field `algorithm` of READY: row of the table. */
+/* Value of the field `algorithm` of READY, which is the index in the table. */
 enum pccl_algorithm {
     PCCL_RING,
     PCCL_DIRECT,
@@ -52,19 +52,20 @@ enum pccl_algorithm {
 #define PCCL_NO_PIECE UINT32_MAX
 
 /*
- * Line of a scan: the ranks in the order in which their tensors are folded, which differs from the ring's. Along the
- * ring sums pass from each rank to its successor in the line in several laps, which begin at the first.
+ * Line of a scan: the ranks in the order in which their tensors are folded, which differs from the order of the ring.
+ * Along the ring, sums are passed from each rank to its successor in the line, in several laps that begin at the first
+ * rank.
  */
 struct pccl_line {
     uint32_t first, last;
-    uint32_t before, after; /* neighbors of this rank in the line; the rank itself at an end */
-    uint32_t lap, laps;     /* lap with the sum for this rank; number of the last lap */
+    uint32_t before, after; /* neighbors of this rank in the line; at an end of the line, the rank itself */
+    uint32_t lap, laps;     /* lap in which this rank receives the sum; number of the last lap */
 };
 
-/* A participant's view of a stripe: number of ranks, its own rank, the root if there is one, and the turn. */
+/* A rank's view of a stripe: the number of ranks, its rank, the root if there is one, and the turn. */
 struct pccl_seat {
     uint32_t ranks, rank; /* in ring order; ranks >= 2 */
-    union {               /* small enough for two registers: passed by value for each segment */
+    union {               /* small enough for two registers, because it is passed by value for each segment */
         struct {
             uint32_t root;
             uint32_t turn; /* turn of the stripe: its number / turn_stripes, modulo the number of turns */
@@ -84,30 +85,32 @@ static inline uint32_t pccl_seat_distance(struct pccl_seat seat, uint32_t from, 
     return to >= from ? to - from : to + seat.ranks - from;
 }
 
-/* All-to-all: returns the distance along the ring that the pieces of this turn travel. */
+/* Returns the distance along the ring between sender and receiver in this turn of an all-to-all. */
 static inline uint32_t pccl_exchange_places(struct pccl_seat seat) { return seat.ranks - 1 - seat.turn; }
 
 enum pccl_content {
-    PCCL_CONTENT_PART,   /* of one rank: to fold or pass on */
+    PCCL_CONTENT_PART,   /* part of one rank, to fold or to pass on */
     PCCL_CONTENT_SUM,    /* intermediate sum */
-    PCCL_CONTENT_RESULT, /* final; also the part of one rank where nothing is folded */
+    PCCL_CONTENT_RESULT, /* final, or the part of one rank if nothing is folded */
 };
 
 enum pccl_work {
-    PCCL_WORK_FOLD,   /* Fold this rank's part into it: a sum. */
-    PCCL_WORK_FINISH, /* The same, and the sum is the result. */
-    /* Keep it until all parts of the piece are here; then fold them, this rank's own last, which makes the result. */
+    PCCL_WORK_FOLD,   /* fold this rank's part into it, which gives a sum */
+    PCCL_WORK_FINISH, /* likewise, and the sum is the result */
+    /*
+     * keep it until all parts of the piece have arrived; then fold them, this rank's part last, which gives the result
+     */
     PCCL_WORK_COLLECT,
-    PCCL_WORK_STORE, /* It is the result, unchanged. */
-    PCCL_WORK_PASS,  /* It is for other ranks. */
-    PCCL_WORK_SCAN,  /* Fold this rank's part into it: a sum. The result is the sum before this, or after it. */
+    PCCL_WORK_STORE, /* store it unchanged: it is the result */
+    PCCL_WORK_PASS,  /* pass it on: it is for other ranks */
+    PCCL_WORK_SCAN,  /* fold this rank's part into it; the result is the sum before or after that */
 };
 
-/* Task for a received piece. All but PCCL_WORK_FOLD and PCCL_WORK_PASS make one result of this rank. */
+/* Task for a received piece. Every task except PCCL_WORK_FOLD and PCCL_WORK_PASS gives one result on this rank. */
 struct pccl_task {
     enum pccl_work work; /* done first */
-    uint32_t step;       /* Step in which the piece (collected parts: with the last one) is then sent: */
-    /* to the first to_count ranks that this one sends to, from `to` on in ring order; 0: not sent. */
+    uint32_t step;       /* step in which the piece is sent on after the work; of collected parts, once */
+    /* receivers: to_count of the ranks that this one sends to, in ring order from `to` on; 0: not sent */
     uint32_t to, to_count;
 };
 
@@ -120,29 +123,30 @@ struct pccl_schedule {
     const char *name; /* for messages */
     uint32_t (*pieces)(struct pccl_seat seat);
     uint32_t (*steps)(struct pccl_seat seat);
-    uint32_t (*turns)(struct pccl_seat seat); /* consecutive stripes with different pieces; NULL: one */
-    /* Pieces of a stripe that may be in scratch at once: parts and sums; if they are packed, results as well. */
+    uint32_t (*turns)(struct pccl_seat seat); /* number of consecutive stripes with different pieces; NULL: 1 */
+    /* Number of pieces of a stripe that may be in scratch at once: parts and sums and, if they are packed, results. */
     uint32_t (*buffers)(struct pccl_seat seat, bool packed);
-    /* Returns true if there is a flow from the sender to the receiver, possibly an empty one. */
+    /* Returns true if there is a flow, which may be empty, from sender to receiver. */
     bool (*sends)(struct pccl_seat seat, uint32_t sender, uint32_t receiver);
     /*
-     * Piece of a message between two ranks for which `sends` is true, in an existing step. PCCL_NO_PIECE: no message.
+     * Returns the piece of a message between two ranks for which `sends` returns true, in an existing step, or
+     * PCCL_NO_PIECE if there is no message.
      */
     uint32_t (*piece)(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step);
     enum pccl_content (*carries)(struct pccl_seat seat, uint32_t step);
     /*
-     * Message with this rank's own part of a piece. Before it the result cannot exist, and the part must not be
-     * overwritten: in place, the input is in the place of the result. NULL: received results never contain a part of
-     * this rank.
+     * Returns the message that contains this rank's own part of a piece. The result cannot exist before that message is
+     * sent, and in place the part must not be overwritten before. NULL: received results never contain a part of this
+     * rank.
      */
     struct pccl_sending (*spent)(struct pccl_seat seat, uint32_t piece);
     /*
-     * Returns true if this rank's part of a piece is its result here, which this rank does not receive; if it is sent
-     * packed, the result is unpacked from it. NULL: never.
+     * Returns true if this rank's part of a piece is the piece's result on this rank, which therefore does not receive
+     * it. If the part is sent packed, the result is unpacked from it. NULL: never.
      */
     bool (*keeps)(struct pccl_seat seat, uint32_t piece);
-    bool keeps_unsent; /* kept pieces are never sent, and so not packed; otherwise they are sent in step 0 */
-    /* Returns the task for a received message of this step. */
+    bool keeps_unsent; /* kept pieces are never sent and so not packed; otherwise they are sent in step 0 */
+    /* Returns the task for a message received in this step. */
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
 };
 
@@ -173,7 +177,7 @@ static inline uint32_t pccl_one_piece(struct pccl_seat seat)
     return 1;
 }
 
-/* Results are received in their place; only early data is in scratch, or packed data until it is sent on. */
+/* Results are received in their place; scratch is only for early data, or for packed data until it is sent on. */
 static inline uint32_t pccl_one_buffer(struct pccl_seat seat, bool packed)
 {
     (void)seat;
@@ -195,7 +199,7 @@ static inline enum pccl_content pccl_carries_parts(struct pccl_seat seat, uint32
     return PCCL_CONTENT_PART;
 }
 
-/* Returns true for the root's own part, which it does not send. */
+/* Returns true for the root's own part, which the root does not send. */
 static inline bool pccl_root_keeps(struct pccl_seat seat, uint32_t piece)
 {
     return seat.rank == seat.root && piece == seat.root;
@@ -215,10 +219,10 @@ static inline struct pccl_task pccl_collects(struct pccl_seat seat, uint32_t ste
     return (struct pccl_task){.work = PCCL_WORK_COLLECT};
 }
 
-/* By enum pccl_algorithm. */
+/* Indexed by enum pccl_algorithm. */
 extern const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS];
 
-/* Makes the line of this rank. positions: by rank. Takes time proportional to the square of the number of ranks. */
+/* Computes the line of this rank in time proportional to the square of the number of ranks. positions: by rank. */
 struct pccl_line pccl_line_make(uint32_t ranks, uint32_t rank, const uint32_t *positions);
 
 /* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter, reduce, gather, scatter, all-to-all, scan ---- */

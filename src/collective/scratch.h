@@ -1,6 +1,6 @@
 /*
- * Buffers for segments in flight: reference-counted and kept for reuse (the one released last is reused first, while it
- * is still in a cache). Users reserve their maximum by counting bytes only; the memory itself is allocated when a
+ * Buffers for segments in flight. They are reference-counted and kept for reuse; the last released buffer is reused
+ * first, while it is still in a cache. Users reserve their maximum only by counting bytes; memory is allocated when a
  * segment arrives.
  */
 #ifndef PCCL_COLLECTIVE_SCRATCH_H
@@ -8,11 +8,11 @@
 
 #include "core/memory.h"
 
-/* Sizes are in classes, four for each power of two, so that at most a fifth of a buffer is unused. */
+/* There are four size classes for each power of two, so that at most a fifth of a buffer is unused. */
 enum { PCCL_SCRATCH_CLASSES = 58 };
 
 struct pccl_scratch {
-    struct pccl_scratch *next; /* among the idle ones */
+    struct pccl_scratch *next; /* next idle buffer */
     uint32_t size_class, references;
     uint8_t *bytes; /* aligned to a cache line */
 };
@@ -28,12 +28,12 @@ struct pccl_scratch_pool {
 void pccl_scratch_init(struct pccl_scratch_pool *pool, size_t bytes_max, const struct pccl_memory *memory);
 /* Frees the idle buffers. No buffer may be in use. */
 void pccl_scratch_fini(struct pccl_scratch_pool *pool);
-/* Returns the real size of a buffer for `bytes` bytes; 0 < bytes <= 2 * PCCL_SEGMENT_BYTES_MAX. */
+/* Returns the actual size of a buffer for `bytes` bytes; 0 < bytes <= 2 * PCCL_SEGMENT_BYTES_MAX. */
 size_t pccl_scratch_size(size_t bytes);
-/* Returns a buffer with one reference, or NULL if memory is short. */
+/* Returns a buffer with one reference, or NULL if out of memory. */
 struct pccl_scratch *pccl_scratch_take(struct pccl_scratch_pool *pool, size_t bytes);
 void pccl_scratch_share(struct pccl_scratch *scratch);
-/* Releases one reference. `scratch` may be NULL. */
+/* Releases a reference. `scratch` may be NULL. */
 void pccl_scratch_give(struct pccl_scratch_pool *pool, struct pccl_scratch *scratch);
 
 #endif

@@ -1,20 +1,20 @@
 /*
- * Sends the messages of operations: decides which message of a lane may be sent now, in which order, and fills it in.
- * The work for one message is constant; on a long path, at most proportional to the window.
+ * Sends the messages of operations: decides which message of a lane may be sent next, and fills it in. The work for one
+ * message is constant or, on a long path, at most proportional to the window.
  *
- * On long paths the sender does not wait for the receiver's READY, which would cost half a round trip: it begins with
- * its own part of the first stripes (step 0). The receiver buffers this early data (lane.c) until it opens the stripe,
- * or until the operation has ended.
+ * On long paths the sender does not wait for READY of the receiver, which would cost half a round trip. It begins with
+ * its own part of the first stripes (step 0), and the receiver buffers this early data (lane.c) until it opens the
+ * stripe or the operation has ended.
  *
- * Descriptors have not been compared when an early segment is sent. So its receiver may fold parts that do not belong
- * together. That does no harm: all later steps wait for READY, and no peer is done before all its receivers have sent
- * READY and agree. Each member of the ring is compared by the one before it, whose consent a commit needs. Lengths or
- * numbers that do not fit show the same mismatch earlier.
+ * When an early segment is sent, descriptors have not been compared, so its receiver may fold parts that do not belong
+ * together. This is harmless: all later steps wait for READY, and no peer is done before all its receivers have sent
+ * READY and agree. Each member of the ring is compared by the member before it, which must agree before the operation
+ * commits. Lengths or numbers that do not fit reveal a mismatch earlier.
  *
- * The sender's allowance is bounded for each lane, and is returned when the receiver has opened all the stripes or the
- * operation has ended. The receiver may learn of that end later, perhaps not before the next view or era, so it buffers
- * more than one allowance. If even that is not enough, it drops all early data of the lane and closes the connection,
- * and the sender fails its operations on that lane.
+ * The sender has an allowance for early data on each lane. It is returned when the receiver has opened all the stripes
+ * or the operation has ended. The receiver may detect that end later, perhaps only in the next view or era, so it
+ * buffers more than one allowance. If even that is not enough, it drops all early data of the lane and closes the
+ * connection, and the sender fails its operations on that lane.
  */
 #include "collective/fold.h"
 
@@ -37,7 +37,7 @@ static struct pccl_parcel *take(struct pccl_parcel_queue *queue)
 }
 
 /*
- * Returns true if the next stripe has a first segment. Caches the answer, which is needed often before the stripe
+ * Returns true if the next stripe has a first segment. Caches the answer, because it is needed often before the stripe
  * begins.
  */
 static bool has_first_segment(struct pccl_flow *flow)
@@ -55,8 +55,8 @@ static bool takes_turns(const struct pccl_transfer *transfer)
 }
 
 /*
- * Returns the end of the stripes of a turn in which the flow has a first segment; their beginning if there is no such
- * stripe.
+ * Returns the end of the stripes of a turn in which the flow has a first segment, or the start of the turn if there are
+ * no such stripes.
  */
 static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
 {
@@ -67,9 +67,9 @@ static uint64_t end_in_turn(const struct pccl_flow *flow, uint64_t turn)
 }
 
 /*
- * Returns true if the flow's next stripe may begin in the order of turns. Where turns continue to the end of their
- * parts, one waits until the previous ones are all under way, however many stripes the window has; so the first parts
- * have all of this rank's links.
+ * Returns true if the order of turns permits the flow's next stripe to begin. If turns continue to the end of their
+ * parts, a turn waits until all stripes of the previous one have begun, regardless of the window, so that the first
+ * parts get all links of this rank.
  */
 static bool is_its_turn(const struct pccl_flow *flow)
 {
@@ -81,7 +81,7 @@ static bool is_its_turn(const struct pccl_flow *flow)
         for (uint32_t i = 0; i < transfer->outgoing_count; i++) {
             uint64_t end = end_in_turn(&transfer->flows[i], turn);
             if (end > turn * plan->turn_stripes)
-                return transfer->flows[i].begun >= end; /* that turn has waited for earlier ones */
+                return transfer->flows[i].begun >= end; /* that turn has already waited for earlier ones */
         }
     }
     return true;
@@ -93,11 +93,11 @@ static bool can_begin(struct pccl_flow *flow)
     const struct pccl_transfer *transfer = flow->transfer;
     uint64_t end = pccl_min_u64(pccl_max_u64(flow->granted, flow->ahead), transfer->granted);
     while (flow->begun < end && !has_first_segment(flow))
-        flow->begun++; /* an empty segment is not sent */
+        flow->begun++; /* empty segments are not sent */
     return flow->begun < end && is_its_turn(flow);
 }
 
-/* Begins that stripe and returns its number. */
+/* Begins the next stripe and returns its number. */
 static uint64_t begin(struct pccl_flow *flow)
 {
     struct pccl_transfer *transfer = flow->transfer;
@@ -107,7 +107,7 @@ static uint64_t begin(struct pccl_flow *flow)
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
     for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
         if (&transfer->flows[i] != flow)
-            pccl_flow_wake(&transfer->flows[i]); /* another flow may have its turn now */
+            pccl_flow_wake(&transfer->flows[i]); /* it may be another flow's turn now */
     return stripe;
 }
 
@@ -129,8 +129,8 @@ void pccl_flow_wake(struct pccl_flow *flow)
 }
 
 /*
- * Inserts before parcels of later steps: a parcel with the longest path left must not wait, or it would travel round
- * the ring alone when all others have arrived.
+ * Inserts the parcel before parcels of later steps. A parcel with a longer path left must not wait, because otherwise
+ * it would circle the ring alone after all others have arrived.
  */
 static void insert_by_step(struct pccl_parcel_queue *queue, struct pccl_parcel *parcel)
 {
@@ -156,8 +156,8 @@ static void enqueue(struct pccl_flow *flow, struct pccl_parcel *parcel)
 }
 
 /*
- * Queues the parcel, to be sent once its stripe is granted: on a long path behind parcels of its step and of earlier
- * ones.
+ * Queues the parcel until its stripe is granted and it is sent. On a long path, it follows parcels of the same and of
+ * earlier steps.
  */
 static void send_parcel(struct pccl_flow *flow, struct pccl_parcel *parcel)
 {
@@ -180,8 +180,8 @@ static size_t ahead_bytes_of(const struct pccl_flow *flow, uint64_t stripe)
 }
 
 /*
- * Returns a flow's share of the lane's allowance. Flows that begin at the same time share the sender's line: the full
- * allowance of all their lanes would be one burst, and overflow a queue on the way.
+ * Returns a flow's share of the lane's allowance. Flows that begin at the same time share the sender's line, so the
+ * full allowance on all lanes would be a burst that overflows a queue on the path.
  */
 static size_t share_of(const struct pccl_transfer *transfer)
 {
@@ -235,7 +235,7 @@ void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
     if (granted >= flow->ahead)
         pccl_flow_give_back(flow);
     if (granted <= flow->granted)
-        return; /* a later READY overtook it on another connection */
+        return; /* a later READY has arrived earlier on another connection */
     flow->granted = granted;
     struct pccl_parcel_queue later = flow->later;
     flow->later = (struct pccl_parcel_queue){NULL, NULL};
@@ -245,7 +245,7 @@ void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
     pccl_flow_wake(flow);
 }
 
-/* Returns true if a piece of an outgoing flow waits only for the receiver to grant its stripe. */
+/* Returns true if an outgoing flow has a piece to send that waits only for the receiver to grant its stripe. */
 static bool awaits_credit(const struct pccl_flow *flow)
 {
     const struct pccl_transfer *transfer = flow->transfer;
@@ -299,7 +299,7 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 }
 
 /*
- * Shares the piece that this flow sends packed with all flows that carry it, and unpacks it here as at the receivers.
+ * Gives the packed piece of this flow to all flows that send the same piece, and unpacks it here as the receivers do.
  */
 static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, const struct pccl_piece *piece,
                         struct pccl_scratch *packed)
@@ -317,8 +317,8 @@ static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, cons
 }
 
 /*
- * Returns this rank's part of the next stripe: in the caller's memory, or made from it. Returns NULL if memory is
- * short.
+ * Returns this rank's part of the next stripe, either in the caller's memory or created from it. Returns NULL if out of
+ * memory.
  */
 static const uint8_t *first_payload(struct pccl_flow *flow, struct pccl_parcel *parcel, const struct pccl_piece *piece,
                                     struct pccl_scratch **scratch)
@@ -349,8 +349,8 @@ static void link_departure(struct pccl_transfer *transfer, struct pccl_departure
 }
 
 /*
- * Fills in a data message. Received pieces are sent on first, while they are in the caches. On a long path earlier
- * steps have priority, new stripes over all (insert_by_step).
+ * Fills in a data message. Received pieces are sent on first, while they are in the caches. On a long path, new stripes
+ * come first and then pieces of earlier steps (insert_by_step).
  */
 static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
 {

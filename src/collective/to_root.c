@@ -1,20 +1,20 @@
 /*
- * Reduce and gather (plan.h): all ranks' data at the root.
+ * Reduce and gather (plan.h): collect the data of all ranks on the root.
  *
- * Along a chain, everything passes from rank to rank toward the root, beginning behind it. Directly, every rank sends
- * its own part to the root.
+ * Along a chain, data is passed on toward the root, from the rank after the root on. In direct exchange, every rank
+ * sends its own part straight to the root.
  */
 #include "collective/schedule.h"
 
 /*
- * Returns true if there is a flow. Every rank keeps a flow to its successor, even an empty one; the root sends no data.
+ * Returns true if there is a flow. Every rank has a flow to its successor, which may be empty; the root sends no data.
  */
 static bool sends_to_root(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (receiver == seat.root || pccl_sends_to_next(seat, sender, receiver));
 }
 
-/* Returns the buffers of a rank to which all send. */
+/* Number of buffers of a rank to which all others send. */
 static uint32_t buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;
@@ -23,9 +23,9 @@ static uint32_t buffers(struct pccl_seat seat, bool packed)
 
 static uint32_t chain_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* ---- reduce: one piece, which is folded from the rank behind the root to the root ---- */
+/* ---- reduce: one piece, which is folded from the rank after the root to the root ---- */
 
-/* Returns the piece: in step s the rank s + 1 places behind the root sends. */
+/* In step s, the rank s + 1 places after the root sends. */
 static uint32_t reduce_chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;
@@ -73,8 +73,7 @@ const struct pccl_schedule pccl_reduce_direct = {.name = "reducing directly",
 /* ---- gather: piece p belongs to the part of rank p ---- */
 
 /*
- * Returns the piece: a rank sends its own first, and passes on those from farther behind, up to the rank behind the
- * root.
+ * A rank first sends its own piece and then passes on the pieces of the ranks before it, up to the rank after the root.
  */
 static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {

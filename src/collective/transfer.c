@@ -1,4 +1,4 @@
-/* Operations: creation, lookup, end, and the record of ended ones. */
+/* Operations: creation, lookup, end, and the record of ended operations. */
 #include "collective/internal.h"
 
 /* ---- creation ---- */
@@ -15,7 +15,7 @@ static bool connect_flow(struct pccl_transfer *transfer, struct pccl_flow *flow)
 }
 
 /*
- * Returns true if there is a flow. A send has only its source's flow, with READY of both ends on its lane (PROTOCOL
+ * Returns true if there is a flow. A send has only the flow of its source, on whose lane both ends send READY (PROTOCOL
  * 16.4).
  */
 static bool has_flow(const struct pccl_transfer *transfer, uint32_t other, bool outgoing)
@@ -27,7 +27,7 @@ static bool has_flow(const struct pccl_transfer *transfer, uint32_t other, bool 
     return pccl_schedules[plan->algorithm]->sends(plan->seat, outgoing ? rank : other, outgoing ? other : rank);
 }
 
-/* Returns the i-th rank after this one, or before it. */
+/* Returns the i-th rank after this one or, for incoming flows, before it. */
 static uint32_t rank_beside(struct pccl_seat seat, uint32_t i, bool outgoing)
 {
     return (seat.rank + (outgoing ? i : seat.ranks - i)) % seat.ranks;
@@ -123,12 +123,12 @@ static enum pccl_status make_plans(struct pccl_transfer *transfer, struct pccl_s
                                    transfer->sections, &transfer->plan, reason);
 }
 
-/* Allocates room for a segment of any section. Returns false if memory is short. */
+/* Allocates room for a segment of any section. Returns false if out of memory. */
 static bool make_rooms(struct pccl_transfer *transfer)
 {
     const struct pccl_memory *memory = &transfer->exchange->memory;
     if (transfer->config->buffers.result.count <= 1)
-        return true; /* parts of given lengths, each in one extent of the input, or no list */
+        return true; /* parts with given lengths are in one extent each, or there is no list */
     for (uint32_t i = 0; i < transfer->section_count; i++) {
         const struct pccl_plan *plan = &transfer->sections[i];
         const uint64_t bytes = (uint64_t)plan->segment_elements * plan->element_bytes;
@@ -147,7 +147,7 @@ static bool scales(const struct pccl_transfer *transfer)
     return some && transfer->config->factor != 1;
 }
 
-/* Returns true if input and result of this rank's part begin at the same address, in any extent. */
+/* Returns true if the input and the result of this rank's part begin at the same address, in any extent. */
 static bool is_in_place(const struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -160,7 +160,7 @@ static bool is_in_place(const struct pccl_transfer *transfer)
     return some;
 }
 
-/* Sets up the reports of complete parts; empty parts are not reported. */
+/* Prepares the reports of complete parts. Empty parts are not reported. */
 static bool expect_arrivals(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;

@@ -1,18 +1,18 @@
 /*
  * Window of an operation. A stripe is open from its grant until all its messages have been received and sent. Every
- * peer always has a stripe open, so every peer has granted the lowest stripe that is open anywhere: it can complete,
- * and so can all later ones.
+ * peer always has an open stripe, so every peer has granted the lowest stripe that is open on any peer. That stripe can
+ * complete, and therefore so can all later ones.
  */
 #include "collective/internal.h"
 
-/* Stripes may complete out of order, so the window may span up to this multiple of the open stripes. */
+/* Stripes may complete out of order, so the window may span this multiple of the open stripes. */
 enum { SLOTS_PER_OPEN_STRIPE = 4 };
-/* A short path needs little to be full; more stripes only drive each other out of the caches. */
+/* A short path is full with few stripes; more would only evict each other from the caches. */
 enum { SHORT_PATH_WINDOW = 4 };
 /*
- * More windows do the same: all scratch of operations on short paths should stay in the second and third caches;
- * scratch of operations that move data, closer than that. An operation whose peers have not started has a window, but
- * does not touch it, so it takes no room from those that move.
+ * Limits for the windows of all operations on short paths together, for the same reason: all their scratch should stay
+ * in the second- and third-level caches, and the scratch of operations that move data closer. An operation whose peers
+ * have not started reserves a window but does not touch it, so it must not reduce the room of those that move data.
  */
 enum { SHORT_PATH_SCRATCH_BYTES = 12 << 20, SHORT_PATH_MOVING_BYTES = 3 << 20 };
 
@@ -72,7 +72,7 @@ static size_t stripe_bytes(const struct pccl_transfer *transfer)
     return sizeof(struct pccl_stripe) + parcel_count(transfer) * sizeof(struct pccl_parcel);
 }
 
-/* Makes a record for one more stripe. Returns false if memory is short. */
+/* Allocates one more stripe. Returns false if out of memory. */
 static bool reserve_stripe(struct pccl_transfer *transfer)
 {
     struct pccl_stripe *stripe = pccl_allocate(&transfer->exchange->memory, stripe_bytes(transfer));
@@ -83,7 +83,7 @@ static bool reserve_stripe(struct pccl_transfer *transfer)
     return true;
 }
 
-/* Counts the messages that the schedule has for a stripe on this flow. */
+/* Counts the messages of a stripe on this flow. */
 static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     uint32_t before = stripe->departures_left + stripe->arrivals_left;
@@ -124,7 +124,10 @@ static void set_up_stripe(struct pccl_transfer *transfer, struct pccl_stripe *st
 
 /* ---- scratch ---- */
 
-/* Returns true if peers take part: a stripe needs their messages to complete, unless all its data stays here. */
+/*
+ * Returns true once a stripe is complete. This shows that the peers take part, because a stripe needs their messages
+ * unless all its data stays here.
+ */
 static bool is_moving(const struct pccl_transfer *transfer) { return transfer->complete > 0; }
 
 static void reserve_scratch(struct pccl_transfer *transfer)
@@ -152,8 +155,8 @@ static void give_back_scratch(struct pccl_transfer *transfer)
 
 /*
  * Returns true if another stripe of this transfer may be opened in addition to all open ones. Operations on long paths
- * take no room from those on short ones, which include all sends: the former hold more than all of that for as long as
- * they take. One whole window always has room, because in large rings its stripes are large.
+ * do not count against the limits of those on short paths, which include all sends: they would use up these limits for
+ * as long as they run. There is always room for one whole window, because stripes of large rings are large.
  */
 static bool has_room(const struct pccl_transfer *transfer)
 {
@@ -169,7 +172,7 @@ static bool has_room(const struct pccl_transfer *transfer)
 
 /* ---- opening and closing ---- */
 
-/* Opens the next stripe. Returns NULL if memory is short. */
+/* Opens the next stripe. Returns NULL if out of memory. */
 static struct pccl_stripe *open_stripe(struct pccl_transfer *transfer)
 {
     PCCL_ASSERT(transfer->granted < transfer->plan.stripes && *slot_of(transfer, transfer->granted) == NULL);
@@ -198,7 +201,7 @@ struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
          node = next) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, wanting);
         next = node->next;
-        if (wants_stripe(transfer)) { /* it may have received its minimum in between */
+        if (wants_stripe(transfer)) { /* it may have received its minimum in the meantime */
             if (!has_room(transfer))
                 continue;
             stripe = open_stripe(transfer);
@@ -219,8 +222,8 @@ struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer)
 }
 
 /*
- * Queues the oldest transfer first: the windows of several operations drive each other out of the caches, and an early
- * end is useful early. The others keep a stripe each, so all make progress.
+ * Queues transfers in order of their start, because the windows of several operations evict each other from the caches,
+ * and because an operation that ends early is useful early. All others keep one stripe, so they make progress.
  */
 void pccl_window_enqueue(struct pccl_transfer *transfer)
 {
@@ -230,7 +233,7 @@ void pccl_window_enqueue(struct pccl_transfer *transfer)
     while (next != wanting &&
            PCCL_CONTAINER_OF(next, struct pccl_transfer, wanting)->start_number < transfer->start_number)
         next = next->next;
-    pccl_list_append(next, &transfer->wanting); /* before that one */
+    pccl_list_append(next, &transfer->wanting); /* inserts it before that one */
 }
 
 void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number)
@@ -267,9 +270,8 @@ bool pccl_stripe_close(struct pccl_stripe *stripe)
 }
 
 /*
- * Returns true for an all-to-all over long links, where each peer sends to all others over one line, and receives from
- * all over one. One window fills that line, whatever its sender: several would wait in queues on the way, or be lost
- * there.
+ * Returns true for an all-to-all over long links. Each peer sends to all others over one line and receives from all
+ * over one line, so one window for all senders fills that line; several windows would overflow the queues on the path.
  */
 static bool has_one_line(const struct pccl_plan *plan)
 {
@@ -277,9 +279,9 @@ static bool has_one_line(const struct pccl_plan *plan)
 }
 
 /*
- * Returns the window in stripes for data to several peers at once, which shares a line: the initial grants arrive as
- * one burst, so the window is limited to the capacity of the line. If results follow, it is smaller, since they are
- * added; unless that is all, because a smaller one would wait for credit at the end.
+ * Returns the window in stripes if data for several peers shares a line. The initial grants arrive as one burst, so the
+ * window is limited to the capacity of the line. If results follow, they are added, so the window is smaller, unless it
+ * covers the whole operation: a smaller one would wait for credit at the end.
  */
 static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t line_bytes, uint64_t step_bytes)
 {
@@ -298,14 +300,15 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
     if (plan->long_path && plan->turns <= 1 && transfer->outgoing_count > 1)
         return window_of_shared_line(plan, window_bytes, segment_bytes * transfer->outgoing_count);
     /*
-     * Each step of a stripe is one trip; the credit after its end is another one without data. The fewer steps, the
-     * larger that share is, and the less data fills the link while the last stripes are on their way.
+     * Each step of a stripe takes one trip, and the credit after its end takes another one without data. The fewer
+     * steps a schedule has, the more this counts, and the less data fills the link while the last stripes are on their
+     * way.
      */
     uint64_t steps = pccl_schedules[plan->algorithm]->steps(plan->seat);
     uint64_t window = (window_bytes + 2 * window_bytes / steps) / segment_bytes;
     if (!plan->long_path)
         window = pccl_min_u64(window, SHORT_PATH_WINDOW);
-    /* Turns over different links should not wait for one another. */
+    /* Turns on different links should not wait for one another. */
     return plan->turns > 1 ? window * pccl_min_u64(plan->turns, transfer->outgoing_count) : window;
 }
 
@@ -386,7 +389,7 @@ void pccl_transfer_report(struct pccl_transfer *transfer)
 {
     const struct pccl_exchange_effects *effects = &transfer->exchange->effects;
     /*
-     * A result does not count until all receivers have been compared: it may be made from early data, or from this
+     * A result does not count until all receivers have been compared, because it may contain early data, or only this
      * rank's own part.
      */
     if (transfer->unheard > 0)
