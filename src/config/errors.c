@@ -9,17 +9,17 @@ enum { SLOTS = 8 };
 
 struct slot {
     uint64_t key;
-    uint64_t used; /* time when it was last set; 0: free */
+    uint64_t used; /* time of the last failure; 0: the slot is free */
     struct pccl_why why;
     pcclResult_t result;
-    pcclResult_t precise; /* the same with extended results */
+    pcclResult_t precise; /* result as with extended results */
 };
 
-/* Slots of the calling thread; slot 0 is for calls without a communicator. */
+/* Slots of the calling thread. Slot 0 is for calls without a communicator. */
 static _Thread_local struct slot slots[SLOTS + 1];
 static _Thread_local uint64_t clock_of_slots;
 
-/* Returns a family's result for a lost operation or membership. */
+/* Returns the result of a family of functions for a lost operation or membership. */
 static pcclResult_t failure_of(enum pccl_family family)
 {
     switch (family) {
@@ -49,7 +49,7 @@ pcclResult_t pccl_errors_result(enum pccl_family family, enum pccl_status status
     case PCCL_MEMORY: return extended ? pcclOutOfMemory : pcclInternalError;
     case PCCL_LIMIT: return pcclInvalidUsage;
     case PCCL_SYSTEM:
-        /* PCCL 1.0 promises these for ports that cannot be opened. */
+        /* PCCL 1.0 returns these results if a port cannot be opened. */
         if (family == PCCL_FAMILY_CONNECT || family == PCCL_FAMILY_MASTER) {
             return failure;
         }
@@ -121,7 +121,7 @@ static struct slot *find(uint64_t key)
     return NULL;
 }
 
-/* Returns the slot of the key, or else the one to reuse for it. */
+/* Returns the slot with this key, or else the least recently used slot for reuse. */
 static struct slot *claim(uint64_t key)
 {
     struct slot *slot = find(key);
@@ -163,7 +163,7 @@ void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)
 {
     const struct slot *slot = find(key);
     size_t size = failure->size;
-    memset(failure, 0, size); /* also clears members that this library does not know */
+    memset(failure, 0, size); /* also clears members of later versions */
     failure->size = size;
     if (slot == NULL)
         return;
@@ -175,7 +175,7 @@ void pccl_errors_describe(uint64_t key, pcclFailure_t *failure)
     failure->sequence = slot->why.details.sequence;
     failure->peer_count = departed->count;
     for (uint32_t i = 0; i < departed->count && i < PCCL_FAILURE_PEERS_MAX; i++)
-        pccl_id_write(&departed->ids[i], failure->peers[i], PCCL_PEER_ID_SIZE - 1); /* the rest is 0 */
+        pccl_id_write(&departed->ids[i], failure->peers[i], PCCL_PEER_ID_SIZE - 1); /* the terminator is already 0 */
 }
 
 void pccl_errors_forget(uint64_t key)

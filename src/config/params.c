@@ -18,7 +18,7 @@ struct entry {
     uint32_t min, max;
     enum kind kind;
     enum scope scope;
-    size_t offset; /* in struct pccl_params */
+    size_t offset; /* offset in struct pccl_params */
 };
 
 #define ENTRY(scope, kind, name, env, value, min, max, help)                                                           \
@@ -33,12 +33,14 @@ static const struct {
     enum pccl_log_level level;
 } levels[] = {
     {"TRACE", PCCL_LOG_TRACE}, {"DEBUG", PCCL_LOG_DEBUG}, {"INFO", PCCL_LOG_INFO},  {"WARN", PCCL_LOG_WARN},
-    {"ERR", PCCL_LOG_ERROR},   {"ERROR", PCCL_LOG_ERROR}, {"FATAL", PCCL_LOG_NONE}, /* no line of ours is fatal */
+    {"ERR", PCCL_LOG_ERROR},   {"ERROR", PCCL_LOG_ERROR}, {"FATAL", PCCL_LOG_NONE}, /* the library logs no fatal errors
+                                                                                     */
     {"NONE", PCCL_LOG_NONE},
 };
 
 /*
- * Variables of PCCL's builds, which may be set where programs run; the last is for pccl-master and the Python package.
+ * Variables of PCCL's builds, which may be set where programs run. The last one is read by pccl-master and the Python
+ * package.
  */
 static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT",
@@ -77,7 +79,7 @@ static bool parse_u32(const char *text, uint32_t *value)
 
 static char lower(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte); }
 
-/* Returns true if the two differ at most in the case of ASCII letters. */
+/* Returns true if the words are equal except for the case of ASCII letters. */
 static bool is_same_word(const char *text, const char *word)
 {
     while (*word != '\0' && lower(*text) == lower(*word)) {
@@ -129,7 +131,7 @@ static bool is_alnum(char byte)
     return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
 }
 
-/* Returns true if host is IPv6, possibly with a zone ("fe80::1%eth0"). */
+/* Returns true if the host is an IPv6 address, possibly with a zone ("fe80::1%eth0"). */
 static bool is_ipv6(const char *host)
 {
     char plain[256];
@@ -148,7 +150,7 @@ static bool is_ipv6(const char *host)
     return strchr(plain, ':') && pccl_address_parse_ip(plain, length, &address);
 }
 
-/* Returns true for a name or IPv4. A text of digits and dots must be an address. */
+/* Returns true for a host name or an IPv4 address. A text of digits and dots must be an address. */
 static bool is_name(const char *host)
 {
     struct pccl_address address;
@@ -163,10 +165,10 @@ static bool is_name(const char *host)
     return host[0] != '.' && host[0] != '-';
 }
 
-/* Parses one item without blanks around it. */
+/* Parses one item without surrounding blanks. */
 static bool parse_endpoint(const char *item, size_t length, uint16_t default_port, struct pccl_endpoint *out)
 {
-    char text[sizeof out->host + 16]; /* host, brackets, port */
+    char text[sizeof out->host + 16]; /* room for a host, brackets and a port */
     if (length == 0 || length >= sizeof text) {
         return false;
     }
@@ -286,7 +288,7 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
         .help = entry->help,
         .scope = (pcclParameterScope_t)entry->scope,
     };
-    /* A caller of a later version has members that we do not know. */
+    /* Clears members of later versions, too. */
     memset(info, 0, known.size);
     memcpy(info, &known, sizeof known);
     return PCCL_OK;
@@ -294,7 +296,7 @@ enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info)
 
 bool pccl_params_is_secret(enum pccl_param param) { return entries[param].kind == SECRET; }
 
-/* Returns NULL if it is a token, else the reason why not. */
+/* Returns NULL if the text is a token, or the reason why it is not. */
 static const char *fault_of_token(const char *text)
 {
     struct pccl_token token;
@@ -338,7 +340,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE "; create one with 'openssl rand -base64 24'");
         }
     } else {
-        (void)check_hosts(entry, value, &reason); /* the reason is complete */
+        (void)check_hosts(entry, value, &reason); /* sets a complete reason */
     }
     if (reason.length == 0) {
         return PCCL_OK;
@@ -390,7 +392,7 @@ bool pccl_params_use_local_sockets(const struct pccl_params *params) { return st
 
 bool pccl_params_use_pipes(const struct pccl_params *params) { return strcmp(params->local, "auto") == 0; }
 
-/* Checks values that must fit together. */
+/* Checks that values are consistent with each other. */
 static enum pccl_status check_master(const struct pccl_params *params, struct pccl_text *reason)
 {
     if ((uint64_t)params->heartbeat_ms * 2 >= params->silence_ms) {
@@ -420,7 +422,7 @@ static enum pccl_status check_communicator(const pcclOptions_t *options, const s
     if (params->dial_ms > params->dial_max_ms) {
         return misfit(reason, "dial_ms", params->dial_ms, "not be more than", "dial_max_ms", params->dial_max_ms);
     }
-    /* The master's own value is not known here; it is assumed to be set alike. */
+    /* The master's value is unknown here, so it is assumed to be the same. */
     const char *alone = pccl_params_text(options, PCCL_PARAM_alone_ms);
     enum pccl_status status = pccl_params_check(PCCL_PARAM_alone_ms, alone, reason);
     uint32_t alone_ms = 0;

@@ -1,6 +1,6 @@
 /*
- * The one table of tunables: name, environment variable, type, default, range, help. A value is taken from the options
- * handle, else from the environment, else it is the default. Any thread, as long as no thread changes the environment.
+ * Table of all parameters: name, environment variable, type, default, range and help. A value in the options takes
+ * precedence over the environment, and that over the default. Any thread, as long as no thread changes the environment.
  */
 #ifndef PCCL_CONFIG_PARAMS_H
 #define PCCL_CONFIG_PARAMS_H
@@ -15,11 +15,12 @@
 #include "peer/params.h"
 
 /*
- * Kinds: U32 a number from min to max; SWITCH; LEVEL a log level; TEXT printable ASCII of at most max bytes; SECRET a
- * join token (max: its length) or a pre-shared secret, which no message shows; HOSTS at most max addresses "host" or
- * "host:port", HOST one without a port (all three may be empty). Ranges are plain numbers: users see them in this form.
+ * Kinds. U32: a number from min to max. SWITCH: a boolean. LEVEL: a log level. TEXT: at most max characters of
+ * printable ASCII. SECRET: a join token (max is its length) or a pre-shared secret, which is never shown in messages.
+ * HOSTS: at most max addresses "host" or "host:port". HOST: one address without a port. The last three may be empty.
+ * Ranges are written as plain numbers, because they are shown to users in this form.
  *
- * scope kind name env default min max help
+ * Columns: scope, kind, name, environment variable, default, min, max, help.
  */
 #define PCCL_PARAM_MASTER_NUMBER(X, name, env, value, min, max, help) X(MASTER, U32, name, env, #value, min, max, help)
 #define PCCL_PARAM_MASTER_TEXT(X, name, env, value, min, max, help) X(MASTER, TEXT, name, env, value, min, max, help)
@@ -108,7 +109,7 @@
     X(PROCESS, U32, num_benchmark_connections, "PCCL_NUM_BENCHMARK_CONNECTIONS", "16", 1, 4294967295,                  \
       "accepted for compatibility, no effect yet")
 
-enum { PCCL_PARAM_BYTES_MAX = PCCL_PATH_BYTES_MAX }; /* of any value as text */
+enum { PCCL_PARAM_BYTES_MAX = PCCL_PATH_BYTES_MAX }; /* longest value as text */
 
 #define PCCL_PARAM_MEMBER_U32(name) uint32_t name;
 #define PCCL_PARAM_MEMBER_SWITCH(name) bool name;
@@ -127,7 +128,7 @@ enum pccl_param {
 
 struct pccl_params {
     PCCL_PARAMS(PCCL_PARAM_MEMBER)
-    bool given[PCCL_PARAM_COUNT]; /* true: set by an option or in the environment, also to the default value */
+    bool given[PCCL_PARAM_COUNT]; /* true if an option or the environment has set it, even to its default value */
 };
 
 /* Values that a user has set, as texts. */
@@ -135,47 +136,52 @@ struct pcclOptions_t {
     char *values[PCCL_PARAM_COUNT]; /* owned; NULL: not set */
 };
 
-/* Returns PCCL_PARAM_COUNT if there is no such name. */
+/* Returns PCCL_PARAM_COUNT if the name is unknown. */
 enum pccl_param pccl_params_find(const char *name);
 pcclParameterScope_t pccl_params_scope(enum pccl_param param);
 bool pccl_params_is_secret(enum pccl_param param); /* its value is never shown */
-/* Fills all members but size, for a struct of info->size bytes. Returns ARGUMENT for a bad index or size. */
+/* Fills in all members but size, for a struct of info->size bytes. Returns ARGUMENT if the index or size is invalid. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_describe(size_t index, pcclParameterInfo_t *info);
-/* Returns OK if the text would be accepted, else ARGUMENT with a reason that names parameter, value and range. */
+/* Checks a value. Returns OK, or ARGUMENT with a reason that contains the parameter, the value and the range. */
 PCCL_MUST_CHECK enum pccl_status pccl_params_check(enum pccl_param param, const char *value, struct pccl_text *reason);
-/* Returns the value that was set, or NULL. Borrowed until the option is set again. `options` may be NULL. */
+/* Returns the value that was set, or NULL. Valid until the option is set again. `options` may be NULL. */
 const char *pccl_params_option(const pcclOptions_t *options, enum pccl_param param);
-/* Returns the effective text: option, environment (empty counts as unset) or default. Borrowed. options may be NULL. */
+/*
+ * Returns the effective value as text, borrowed: the option, the environment variable unless it is empty, or the
+ * default. `options` may be NULL.
+ */
 const char *pccl_params_text(const pcclOptions_t *options, enum pccl_param param);
 /*
- * Fills *out: the parameters of the scope from options, environment and defaults, and the others with their defaults.
- * Returns ARGUMENT with a reason if a value of the scope is bad or two do not fit together; *out is then unspecified.
+ * Fills in *out: parameters of this scope from options, environment and defaults, and all others with their defaults.
+ * Returns ARGUMENT with a reason if a value of the scope is invalid or inconsistent with another; *out is then
+ * unspecified.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterScope_t scope,
                                                   struct pccl_params *out, struct pccl_text *reason);
 /*
- * Applies the parameters of the process, once: the first call does everything. For pcclInit and before a master is
- * made. Warns about bad values, and uses their defaults, and about unknown variables PCCL_*.
+ * Applies the parameters of scope process on the first call; later calls have no effect. Called by pcclInit and before
+ * a master is created. For an invalid value, logs a warning and uses the default; also warns about unknown PCCL_*
+ * variables.
  */
 void pccl_params_init_process(void);
-/* Reports each variable of `environment` (like environ) that begins with PCCL_ and has no effect. */
+/* Reports each variable in `environment` (a list like environ) that begins with PCCL_ but has no effect. */
 void pccl_params_unknown(char *const *environment, void (*report)(void *context, const char *name), void *context);
 
-/* Returns true if peers on this host are reached without TCP. */
+/* Returns true if peers on the same host are connected without TCP. */
 bool pccl_params_use_local_sockets(const struct pccl_params *params);
-/* Returns true if they are reached through memory that both map, without encryption. */
+/* Returns true if these peers are connected through shared memory, without encryption. */
 bool pccl_params_use_pipes(const struct pccl_params *params);
 
 /* One item of an address list. */
 struct pccl_endpoint {
-    char host[256]; /* a name, IPv4, or IPv6 without brackets */
+    char host[256]; /* host name, IPv4 address, or IPv6 address without brackets */
     uint16_t port;
-    bool has_port; /* given in the list; else `port` is the default */
+    bool has_port; /* whether the list contains the port; otherwise `port` is the default */
 };
 /*
- * Takes the next item off a comma separated list: "host", "host:port", "[v6]:port", "v6". *cursor starts at the list
- * and moves. Returns OK, or ARGUMENT with a reason; at the end (an empty list has no items) *more is false and *out
- * unchanged.
+ * Reads the next item of a comma-separated list of "host", "host:port", "[v6]:port" or "v6". *cursor must start at the
+ * list and is advanced. Returns OK, or ARGUMENT with a reason. At the end of the list, or for an empty list, *more is
+ * false and *out is unchanged.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port,
                                                     struct pccl_endpoint *out, bool *more, struct pccl_text *reason);
