@@ -1,27 +1,27 @@
-/* Copiers: one thread's stream and page-locked buffers, through which it copies from and to a device. */
+/* Copiers: a stream and page-locked buffers through which one thread copies from and to a device. */
 #include "device/internal.h"
 
 struct pccl_device_copier {
     const struct pccl_cuda_driver *cuda;
     struct pccl_memory memory;
     int ordinal, device;
-    struct pccl_cuda_context *context; /* the device's primary context, retained; NULL until then */
+    struct pccl_cuda_context *context; /* retained primary context of the device; NULL until then */
     struct pccl_cuda_stream *stream;
-    void *buffers; /* memory of all buffers, page-locked */
+    void *buffers; /* page-locked memory of all buffers */
     struct {
         struct pccl_cuda_event *done;
-        bool busy; /* recorded, not yet waited for */
+        bool busy; /* the event is recorded, but was not waited for yet */
     } copies[PCCL_DEVICE_BUFFERS];
 };
 
-/* ---- our context is current only inside our functions, so that the caller's is unaffected ---- */
+/* ---- the context is current only inside these functions, so that the caller's context is unaffected ---- */
 
 static enum pccl_status enter(const struct pccl_device_copier *copier, struct pccl_text *reason)
 {
     return pccl_cuda_outcome(copier->cuda, PCCL_CUDA_ctx_push, copier->cuda->ctx_push(copier->context), reason);
 }
 
-/* Leaves our context. A failure inside takes precedence over one of leaving. */
+/* Makes the caller's context current again. A failure in `status` takes precedence over a failure to do so. */
 static enum pccl_status leave(const struct pccl_device_copier *copier, enum pccl_status status,
                               struct pccl_text *reason)
 {
@@ -34,11 +34,11 @@ static enum pccl_status leave(const struct pccl_device_copier *copier, enum pccl
 
 /* ---- opening and closing ---- */
 
-/* Allocates stream and buffers while our context is current. */
+/* Allocates the stream and the buffers. The context must be current. */
 static enum pccl_status allocate(struct pccl_device_copier *copier, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = copier->cuda;
-    /* Our stream does not wait for others, and work in the caller's streams may still write the tensors. */
+    /* The new stream does not wait for other streams, in which work of the caller may still write the tensors. */
     enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_ctx_synchronize, cuda->ctx_synchronize(), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(
@@ -48,7 +48,7 @@ static enum pccl_status allocate(struct pccl_device_copier *copier, struct pccl_
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_stream_create,
                                    cuda->stream_create(&copier->stream, PCCL_CUDA_STREAM_NON_BLOCKING), reason);
     for (uint32_t i = 0; i < PCCL_DEVICE_BUFFERS && status == PCCL_OK; i++)
-        /* Waiting must not spin, as other threads compute digests. */
+        /* Waiting must not spin, because other threads compute digests. */
         status = pccl_cuda_outcome(
             cuda, PCCL_CUDA_event_create,
             cuda->event_create(&copier->copies[i].done, PCCL_CUDA_EVENT_BLOCKING_SYNC | PCCL_CUDA_EVENT_DISABLE_TIMING),
@@ -103,7 +103,7 @@ bool pccl_device_copier_fits(const struct pccl_device_copier *copier, const void
     return pccl_device_locate(copier->cuda, pointer, &ordinal, &reason) == PCCL_OK && ordinal == copier->ordinal;
 }
 
-/* Releases everything while our context is current. Ignores results: there is no other way to release these. */
+/* Releases everything while the context is current. Ignores errors, because nothing else can be done about them. */
 static void clear(struct pccl_device_copier *copier)
 {
     const struct pccl_cuda_driver *cuda = copier->cuda;
@@ -124,8 +124,8 @@ void pccl_device_copier_close(struct pccl_device_copier *copier)
     struct pccl_memory memory = copier->memory;
     if (copier->context != NULL) {
         /*
-         * If the context cannot be made current, it was destroyed or the driver is shutting down:
-         * nothing is left to release.
+         * If the context cannot be made current, it was destroyed or the driver is shutting down, so there is nothing
+         * to release.
          */
         if (copier->cuda->ctx_push(copier->context) == PCCL_CUDA_SUCCESS) {
             clear(copier);

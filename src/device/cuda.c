@@ -1,4 +1,4 @@
-/* Opens CUDA as a device, and checks that memory belongs to it. Copies nothing: copier.c does. */
+/* Opens CUDA as a device, and checks that memory belongs to it. Copying is in copier.c. */
 #include "device/internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static enum pccl_status initialize(const struct pccl_cuda_driver *cuda, struct p
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(cuda, PCCL_CUDA_device_get_count, cuda->device_get_count(&count), reason);
     if (status != PCCL_OK)
-        return PCCL_UNSUPPORTED; /* a driver without a device may fail here, or a broken one */
+        return PCCL_UNSUPPORTED; /* no device; a broken driver may fail here, too */
     if (count > 0)
         return PCCL_OK;
     return pccl_fail(reason, PCCL_UNSUPPORTED, "the CUDA driver found no device");
@@ -34,15 +34,15 @@ enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct 
 
 void pccl_device_close(struct pccl_device *device) { free(device); }
 
-/* The system's driver, loaded once in a process, and the result of loading it. */
+/* Driver of the system, loaded once per process, and the result of loading it. */
 static uv_once_t once = UV_ONCE_INIT;
 static struct {
     uv_lib_t library;
     struct pccl_cuda_driver driver;
     struct pccl_device device;
     enum pccl_status status;
-    struct pccl_text reason; /* reason unless OK */
-    uv_pid_t process;        /* process that loaded the driver */
+    struct pccl_text reason; /* reason if the status is not OK */
+    uv_pid_t process;        /* process that has loaded the driver */
 } loaded;
 
 static void load(void)
@@ -61,7 +61,7 @@ enum pccl_status pccl_device_cuda(struct pccl_device **device, struct pccl_text 
         *reason = loaded.reason;
         return loaded.status;
     }
-    /* CUDA does not survive a fork: in the child its calls fail, or worse. */
+    /* CUDA does not survive a fork: calls in the child fail or have undefined effects. */
     if (loaded.process != uv_os_getpid())
         return pccl_fail(reason, PCCL_UNSUPPORTED,
                          "CUDA cannot be used in a process forked after its parent used CUDA");
@@ -84,12 +84,13 @@ static enum pccl_status not_of_a_device(struct pccl_text *reason, const char *bu
 }
 
 /*
- * Accepts memory of a device, and managed memory, which moves between host and devices and may be reported as either.
+ * Accepts device memory, and managed memory, which moves between the host and devices and may be reported as either
+ * kind.
  */
 static enum pccl_status check_kind(const struct pccl_cuda_driver *cuda, const void *pointer, struct pccl_text *reason)
 {
     unsigned type = 0;
-    uint64_t managed = 0; /* larger than the boolean that a driver writes */
+    uint64_t managed = 0; /* wide enough for whatever integer the driver writes as a boolean */
     int result = cuda->pointer_get_attribute(&type, PCCL_CUDA_MEMORY_TYPE, (uintptr_t)pointer);
     if (result == PCCL_CUDA_INVALID_VALUE)
         return not_of_a_device(reason, "unknown to the CUDA driver");
@@ -126,7 +127,7 @@ enum pccl_status pccl_device_check(struct pccl_device *device, const void *point
         status = attribute(device->cuda, PCCL_CUDA_RANGE_SIZE, pointer, &size, reason);
     if (status != PCCL_OK)
         return status;
-    /* An inconsistent answer of the driver counts as out of range. */
+    /* An inconsistent answer of the driver is treated as out of range. */
     uint64_t before = address >= start ? address - start : UINT64_MAX;
     uint64_t behind = before <= size ? size - before : 0;
     if (bytes <= behind)

@@ -1,6 +1,6 @@
 /*
- * The table of the CUDA driver's functions in use: libcuda's, found at run time, or a test's. Building does not need
- * CUDA; the declarations here are its binary interface, which does not change under these names.
+ * Table of the CUDA driver's functions in use, filled in from libcuda at run time or by a test. CUDA is not required to
+ * build: these declarations are its binary interface, which is stable under these names.
  */
 #ifndef PCCL_DEVICE_CUDA_DRIVER_H
 #define PCCL_DEVICE_CUDA_DRIVER_H
@@ -14,7 +14,7 @@ struct pccl_cuda_context;
 struct pccl_cuda_stream;
 struct pccl_cuda_event;
 
-/* CUresult: the values that are distinguished */
+/* CUresult: the values that the code distinguishes */
 enum { PCCL_CUDA_SUCCESS = 0, PCCL_CUDA_INVALID_VALUE = 1, PCCL_CUDA_OUT_OF_MEMORY = 2 };
 /* CUpointer_attribute */
 enum {
@@ -30,8 +30,8 @@ enum { PCCL_CUDA_MEMORY_HOST = 1, PCCL_CUDA_MEMORY_DEVICE = 2 };
 enum { PCCL_CUDA_STREAM_NON_BLOCKING = 1, PCCL_CUDA_EVENT_BLOCKING_SYNC = 1, PCCL_CUDA_EVENT_DISABLE_TIMING = 2 };
 
 /*
- * name in the table, symbol of the library, parameters; all return a CUresult. Devices are int,
- * addresses 64 bits.
+ * Columns: name in the table, symbol in the library, parameters. All functions return a CUresult. A device is an int,
+ * an address has 64 bits.
  */
 #define PCCL_CUDA_FUNCTIONS(X)                                                                                         \
     X(init, "cuInit", (unsigned flags))                                                                                \
@@ -74,13 +74,13 @@ enum pccl_cuda_function {
 const char *pccl_cuda_symbol(enum pccl_cuda_function function);
 
 /*
- * Opens the system's driver library and finds all functions. Returns UNSUPPORTED with a reason if the library or a
- * function is missing; then the library is closed again.
+ * Opens the system's driver library and finds all functions. If the library or a function is missing, closes the
+ * library and returns UNSUPPORTED with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driver,
                                                 struct pccl_text *reason);
 
-/* Returns OK, or MEMORY or SYSTEM with a reason that names the function and CUDA's error. */
+/* Returns OK, or MEMORY or SYSTEM with a reason that contains the function and CUDA's error. */
 PCCL_MUST_CHECK enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver,
                                                    enum pccl_cuda_function function, int result,
                                                    struct pccl_text *reason);

@@ -10,8 +10,8 @@ struct pccl_device {
 };
 
 /*
- * Finds the number of the device that this memory belongs to. Returns ARGUMENT with a reason if it is not memory of a
- * device, MEMORY or SYSTEM if the driver fails.
+ * Determines the number of the device that owns this memory. Returns ARGUMENT with a reason if it is not device memory,
+ * MEMORY or SYSTEM if the driver fails.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_locate(const struct pccl_cuda_driver *cuda, const void *pointer,
                                                     int *ordinal, struct pccl_text *reason);

@@ -1,4 +1,4 @@
-/* Finds the CUDA driver's library and its functions, and turns its results into ours. */
+/* Loads the CUDA driver's library, finds its functions, and converts its results to statuses. */
 #include "device/cuda_driver.h"
 
 #include "os/library.h"
@@ -22,7 +22,7 @@ static bool find_all(uv_lib_t *library, struct pccl_cuda_driver *driver)
         void *found = NULL;
         if (uv_dlsym(library, functions[i].symbol, &found) != 0)
             return false;
-        /* C cannot convert an object's address to a function's; as usual with dlsym, the bits are copied. */
+        /* C cannot convert an object pointer to a function pointer, so the bits are copied, as usual with dlsym. */
         memcpy((char *)driver + functions[i].offset, &found, sizeof found);
     }
     return true;
@@ -37,7 +37,7 @@ enum pccl_status pccl_cuda_load(uv_lib_t *library, struct pccl_cuda_driver *driv
     } else {
         return PCCL_OK;
     }
-    uv_dlclose(library); /* frees the message, too */
+    uv_dlclose(library); /* also frees the error message */
     return PCCL_UNSUPPORTED;
 }
 
@@ -47,7 +47,7 @@ enum pccl_status pccl_cuda_outcome(const struct pccl_cuda_driver *driver, enum p
     const char *name = NULL, *text = NULL;
     if (result == PCCL_CUDA_SUCCESS)
         return PCCL_OK;
-    /* The driver has no name for some numbers that it returns. */
+    /* The driver has no name for some of the errors that it returns. */
     if (driver->get_error_name(result, &name) != PCCL_CUDA_SUCCESS)
         name = NULL;
     if (driver->get_error_string(result, &text) != PCCL_CUDA_SUCCESS)
