@@ -61,8 +61,8 @@ static void add_hex(struct pccl_text *text, uint32_t value)
 }
 
 /*
- * Writes an IPv6 address by RFC 5952: lower case, no leading zeros, the first longest run of at least two zero groups
- * becomes "::".
+ * Writes an IPv6 address as in RFC 5952: in lower case, without leading zeros, and with "::" in place of the first
+ * longest run of at least two zero groups.
  */
 static void add_v6(struct pccl_text *text, const uint8_t *ip)
 {
@@ -101,7 +101,7 @@ const char *pccl_address_text(const struct pccl_address *address, struct pccl_te
     return text->bytes;
 }
 
-/* Parses decimal numbers without leading zeros, which some systems read as octal. */
+/* Parses decimal numbers. Rejects leading zeros, because some systems read such numbers as octal. */
 static bool parse_v4(const char *text, size_t length, uint8_t *bytes)
 {
     size_t at = 0;
@@ -129,8 +129,8 @@ static int hex_digit(char c)
 }
 
 /*
- * Parses groups "a:b:c", possibly with an IPv4 address in place of the last two, into at most `room` bytes. Returns the
- * bytes written, -1 if malformed. An empty text is zero groups.
+ * Parses groups "a:b:c", whose last two may be an IPv4 address, into at most `room` bytes. Returns the number of bytes
+ * written, or -1 if the text is malformed. An empty text has zero groups.
  */
 static int parse_groups(const char *text, size_t length, uint8_t *bytes, int room)
 {

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-/* The only mutable state of the pure modules: the handler of broken invariants. */
+/* Handler of broken invariants. This is the only mutable state of the pure modules. */
 static _Atomic(pccl_assert_handler) installed_handler;
 
 void pccl_set_assert_handler(pccl_assert_handler handler) { atomic_store(&installed_handler, handler); }
@@ -12,5 +12,5 @@ void pccl_assert_failed(const char *file, int line, const char *expression)
     pccl_assert_handler handler = atomic_load(&installed_handler);
     if (handler != NULL)
         handler(file, line, expression);
-    __builtin_trap(); /* there is no handler, or it returned, which it must not */
+    __builtin_trap(); /* there is no handler, or it has returned, which is not allowed */
 }

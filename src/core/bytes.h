@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Swaps the bytes on processors with the other order. */
+/* Swaps the bytes on big-endian processors. */
 static inline uint64_t pccl_little_endian(uint64_t value)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -18,7 +18,7 @@ static inline uint64_t pccl_little_endian(uint64_t value)
 static inline uint64_t pccl_get(const uint8_t *bytes, uint32_t width)
 {
     uint64_t value = 0;
-    memcpy(&value, bytes, width); /* constant width: one load */
+    memcpy(&value, bytes, width); /* the width is a constant, so this is a single load */
     return pccl_little_endian(value);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Counts connections by address, so that when there are too many, the address with the most makes room. Pure, of a
- * fixed size.
+ * Counts connections by address, so that the address with the most connections can be reduced when there are too many.
+ * Pure functions of constant size.
  */
 #ifndef PCCL_CORE_CROWD_H
 #define PCCL_CORE_CROWD_H
@@ -10,7 +10,7 @@
 enum { PCCL_CROWD_SITES = 1 << 10 }; /* addresses in the same slot count as one */
 
 struct pccl_crowd {
-    const struct pccl_hash_key *hash; /* set by the owner, with the counts 0, before the first addition */
+    const struct pccl_hash_key *hash; /* set by the owner before the first addition; the counts are zero-initialized */
     uint16_t counts[PCCL_CROWD_SITES];
 };
 

@@ -4,7 +4,7 @@
 #include "core/id.h"
 #include "core/limits.h"
 
-/* The peers that left a group between two epochs, in order: their number, and the first of them. */
+/* Peers that left a group between two epochs, in order: their number, and the first ones. */
 struct pccl_departed {
     uint32_t count;
     struct pccl_id ids[PCCL_DEPARTED_LISTED_MAX];

@@ -1,7 +1,7 @@
 /*
- * Keyed hashes for tables. A stranger who does not know the key cannot make ids, tags or addresses
- * that collide: for any two that differ, the probability of equal hashes over all keys is about
- * 2^-32. These are not cryptographic hashes, so strangers must never see the values.
+ * Keyed hashes for tables. A stranger who does not know the key cannot create ids, tags or addresses that collide: for
+ * any two different inputs, the probability of equal hashes over all keys is about 2^-32. These are not cryptographic
+ * hashes, so strangers must never see their values.
  */
 #ifndef PCCL_CORE_HASH_H
 #define PCCL_CORE_HASH_H
@@ -17,9 +17,9 @@ struct pccl_hash_key {
 
 void pccl_hash_key_init(struct pccl_hash_key *key, uint64_t seed);
 /*
- * Hashes up to PCCL_HASH_WORDS words; all keys of one table must have the same number of words. Multilinear hashing
- * (Carter, Wegman): the upper half of the sum is the hash, and the lower half does no harm. Inline because it is most
- * of the cost of a look-up.
+ * Hashes up to PCCL_HASH_WORDS words. All keys of a table must have the same number of words. Multilinear hashing
+ * (Carter, Wegman): the upper half of the sum is the hash, and the lower half is harmless. Inline because it dominates
+ * the cost of a look-up.
  */
 static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const uint32_t *words, uint32_t count)
 {
@@ -29,10 +29,9 @@ static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const ui
     return sum;
 }
 /*
- * Maps hashes, or any other numbers, evenly to 2^(64 - shift) places; shift: 1 to 63.
- * The second product alone makes collisions of any two values improbable (Dietzfelbinger). The
- * first one breaks up arithmetic sequences, many of whose values would otherwise share a place
- * under some keys.
+ * Maps hashes or other numbers evenly to 2^(64 - shift) places, where shift is 1 to 63. The second multiplication makes
+ * collisions of any two values improbable (Dietzfelbinger). The first one breaks up arithmetic sequences, which would
+ * otherwise share places under some keys.
  */
 static inline uint32_t pccl_hash_place(const struct pccl_hash_key *key, uint64_t value, uint32_t shift)
 {

@@ -4,7 +4,7 @@
 
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b)
 {
-    volatile uint8_t difference = 0; /* volatile keeps the optimizer from ending the loop early */
+    volatile uint8_t difference = 0; /* volatile, so that the optimizer cannot end the loop early */
     for (size_t i = 0; i < sizeof a->bytes; i++)
         difference = (uint8_t)(difference | (a->bytes[i] ^ b->bytes[i]));
     return difference == 0;
@@ -35,7 +35,10 @@ const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words)
     return words->bytes;
 }
 
-/* Returns the value of a digit, or 16. Only lower case is accepted, as only that is written. */
+/*
+ * Returns the value of a digit, or 16 if it is invalid. Only lower case is accepted, because only lower case is
+ * written.
+ */
 static uint32_t value_of(char digit)
 {
     if (digit >= '0' && digit <= '9')

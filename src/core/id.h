@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { PCCL_ID_DIGITS = 8 }; /* digits of an id in messages */
+enum { PCCL_ID_DIGITS = 8 }; /* number of digits of an id in messages */
 
 struct pccl_id {
     uint8_t bytes[16];
@@ -21,7 +21,7 @@ static inline bool pccl_id_equal(const struct pccl_id *a, const struct pccl_id *
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
-/* Does the same in time that does not depend on the contents; for secrets. */
+/* Compares in a time that does not depend on the contents, for secrets. */
 bool pccl_id_equal_secret(const struct pccl_id *a, const struct pccl_id *b);
 static inline bool pccl_id_is_zero(const struct pccl_id *id)
 {
@@ -29,20 +29,20 @@ static inline bool pccl_id_is_zero(const struct pccl_id *id)
     return pccl_id_equal(id, &zero);
 }
 int pccl_id_compare(const struct pccl_id *a, const struct pccl_id *b);
-/* Returns the first index of the id in a list; `count` if it is not there. */
+/* Returns the first index of the id in the list, or `count` if the list does not contain it. */
 uint32_t pccl_id_find(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id);
 uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id);
-/* Writes the first hexadecimal digits, up to 32, without a terminator. */
+/* Writes the first `count` hexadecimal digits, at most 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
 /*
- * Formats the first digits of the id, its form in messages. The string of pccl_id_str lasts as long as the block around
- * it.
+ * Formats the first digits of the id, as in messages. The string of pccl_id_str is valid until the enclosing block
+ * ends.
  */
 const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words);
 #define pccl_id_str(id) pccl_id_text(id, &(struct pccl_id_buffer){{0}})
 /*
- * Reads the first digits of an id, an even number of up to 32; the rest becomes 0. Returns false if these are not
- * digits.
+ * Reads the first `count` digits of an id, an even number of at most 32; the other digits become 0. Returns false if a
+ * character is not a digit.
  */
 PCCL_MUST_CHECK bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id);
 

@@ -1,6 +1,4 @@
-/*
- * Doubly linked lists with a head of the same kind; an item that is in no list is linked to itself.
- */
+/* Circular doubly linked lists whose head is a node like the items. A node that is in no list is linked to itself. */
 #ifndef PCCL_CORE_LIST_H
 #define PCCL_CORE_LIST_H
 
@@ -11,8 +9,8 @@ struct pccl_list_node {
 };
 
 /*
- * Returns the item of which this node is `member`; NULL for the head, which is behind the last and before the first
- * item.
+ * Returns the item that contains `node` as `member`, or NULL if the node is the head, which is both after the last item
+ * and before the first.
  */
 #define PCCL_LIST_ITEM(head, node, type, member) ((node) == (head) ? NULL : PCCL_CONTAINER_OF(node, type, member))
 

@@ -1,6 +1,6 @@
 /*
- * Log levels, and the fields of a line beside its sentence. Components pass lines to a function; drivers choose the
- * destination (log/logger.h).
+ * Log levels, and the structured fields of a line. Components pass lines to a sink; the driver chooses the destination
+ * (log/logger.h).
  */
 #ifndef PCCL_CORE_LOG_H
 #define PCCL_CORE_LOG_H
@@ -16,7 +16,7 @@ enum pccl_log_level {
     PCCL_LOG_NONE = 5,
 };
 
-/* Destination of a component's lines: a function, and its context. */
+/* Sink for the lines of a component. */
 struct pccl_log_sink {
     void *context;
     void (*log)(void *context, enum pccl_log_level level, const char *line);
@@ -25,7 +25,7 @@ PCCL_PRINTF(3, 4)
 void pccl_log_line(const struct pccl_log_sink *sink, enum pccl_log_level level, const char *format, ...);
 
 /*
- * Causes of lines that strangers or members can trigger as often as they like, and that are limited for that
+ * Causes of lines that strangers or members can trigger as often as they like. Their number is limited
  * (core/log_limit.h).
  */
 enum pccl_log_cause {
@@ -34,20 +34,20 @@ enum pccl_log_cause {
     PCCL_LOG_CAUSE_NEWCOMER,
     PCCL_LOG_CAUSE_MEMBERSHIP,
     PCCL_LOG_CAUSE_OPERATION,
-    PCCL_LOG_CAUSE_RUN,     /* any other line of a master's machine */
-    PCCL_LOG_CAUSE_PEER,    /* lines of the machines of this process's communicators, */
-    PCCL_LOG_CAUSE_WARNING, /* and their warnings */
+    PCCL_LOG_CAUSE_RUN,     /* other lines of a master's machine */
+    PCCL_LOG_CAUSE_PEER,    /* lines of the machines of this process's communicators */
+    PCCL_LOG_CAUSE_WARNING, /* warnings of these machines */
     PCCL_LOG_CAUSES,
 };
 
-/* Subject of a line, for programs that read logs. All pointers are borrowed for the call. */
+/* Structured fields of a line, for programs that read logs. All pointers are borrowed for the duration of the call. */
 struct pccl_log_fields {
-    const struct pccl_id *run, *peer; /* NULL: does not apply */
+    const struct pccl_id *run, *peer; /* NULL if not applicable */
     bool has_operation;
-    uint32_t group; /* of the operation, like the next ones */
+    uint32_t group; /* this and the following fields belong to an operation */
     uint64_t tag;
     uint64_t use;
-    const char *reason; /* NULL: none */
+    const char *reason; /* NULL without a reason */
     enum pccl_log_cause cause;
 };
 

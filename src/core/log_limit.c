@@ -2,7 +2,7 @@
 
 static const struct {
     const char *what;
-    uint64_t lines_max; /* per minute: more than the start of an honest cluster causes */
+    uint64_t lines_max; /* maximum per minute; exceeds the number that the start of a cluster causes */
 } causes[PCCL_LOG_CAUSES] = {
     [PCCL_LOG_CAUSE_NONE] = {"", UINT64_MAX},
     [PCCL_LOG_CAUSE_REFUSED] = {"refused connections", 100},

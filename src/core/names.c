@@ -99,7 +99,7 @@ static bool is_letter_or_digit(char character)
            (character >= 'a' && character <= 'z');
 }
 
-/* Returns true if the text, which is terminated, begins with the mention of a peer; *digits: its digits. */
+/* Returns true if the terminated text begins with a mention of a peer, and sets *digits to the digits of its id. */
 static bool read_mention(const char *words, size_t length, uint32_t *digits)
 {
     if (length < MENTION + PCCL_ID_DIGITS || memcmp(words, mention, MENTION) != 0)
@@ -111,7 +111,7 @@ static bool read_mention(const char *words, size_t length, uint32_t *digits)
     return true;
 }
 
-/* Returns the length of a quoted name at the beginning of the text, with its quotes; 0: no such name. */
+/* Returns the length, with quotes, of the quoted name at the beginning of the text, or 0 if there is no such name. */
 static size_t quoted_length(const char *words, size_t length)
 {
     if (length < 2 || words[0] != ' ' || words[1] != '\'')
@@ -123,8 +123,8 @@ static size_t quoted_length(const char *words, size_t length)
 }
 
 /*
- * Appends the quoted name. Replaces quotes inside it: names are chosen by strangers, who must not be able to end the
- * name and add text.
+ * Appends the quoted name. Replaces quotes inside the name, because strangers choose names and must not be able to
+ * close the quotes and add text.
  */
 static void add_quoted(struct pccl_text *words, const struct named *named)
 {
@@ -148,7 +148,7 @@ void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words)
     struct pccl_text said;
     pccl_text_clear(&said);
     const char *end = words->bytes + words->length;
-    const char *from = words->bytes; /* the rest that is not yet in `said` */
+    const char *from = words->bytes; /* rest that has not been added to `said` */
     for (const char *at = from; at < end;) {
         uint32_t digits;
         if (!read_mention(at, (size_t)(end - at), &digits)) {

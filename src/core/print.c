@@ -44,7 +44,9 @@ void pccl_print_add_bytes(struct pccl_print *print, const char *bytes, size_t le
     print->length += (uint32_t)length;
 }
 
-/* Returns the length, up to one byte beyond the limit, which shows that the words are too long. */
+/*
+ * Returns the length of the text. Stops one byte after the limit, which is enough to detect that the text is too long.
+ */
 static size_t length_of(const struct pccl_print *print, const char *words)
 {
     return pccl_string_length(words, (size_t)print->most + 1);
@@ -77,7 +79,7 @@ void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds)
     pccl_print_add_bytes(print, fraction, sizeof fraction);
 }
 
-/* value = *digits * 10^*power, with nine digits; value > 0. */
+/* Computes value = *digits * 10^*power with nine digits. `value` must be > 0. */
 static void split_decimal(double value, uint64_t *digits, int *power)
 {
     *power = 0;

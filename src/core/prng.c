@@ -1,7 +1,7 @@
 /* xoshiro256** (Blackman, Vigna), seeded by splitmix64. */
 #include "core/prng.h"
 
-/* Returns the finalizer of splitmix64. */
+/* Finalizer of splitmix64. */
 uint64_t pccl_prng_mix(uint64_t value)
 {
     value += UINT64_C(0x9e3779b97f4a7c15);
@@ -36,7 +36,7 @@ uint64_t pccl_prng_below(struct pccl_prng *prng, uint64_t bound)
 {
     PCCL_ASSERT(bound > 0);
     uint64_t uneven =
-        (UINT64_MAX - bound + 1) % bound; /* 2^64 mod bound: the number of values that would make the result biased */
+        (UINT64_MAX - bound + 1) % bound; /* 2^64 mod bound, the number of values that would bias the result */
     uint64_t value;
     do
         value = pccl_prng_u64(prng);

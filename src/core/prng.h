@@ -1,4 +1,4 @@
-/* Seeded pseudo-random numbers (xoshiro256**): deterministic, not for secrets. */
+/* Seeded pseudo-random numbers (xoshiro256**). Deterministic; not for secrets. */
 #ifndef PCCL_CORE_PRNG_H
 #define PCCL_CORE_PRNG_H
 
@@ -9,7 +9,7 @@ struct pccl_prng {
     uint64_t state[4];
 };
 
-/* Mixes the bits of a value. Without a key: not for values that a stranger can choose. */
+/* Mixes the bits of a value. Not keyed, so it must not be used for values that a stranger can choose. */
 uint64_t pccl_prng_mix(uint64_t value);
 void pccl_prng_seed(struct pccl_prng *prng, uint64_t seed);
 uint64_t pccl_prng_u64(struct pccl_prng *prng);

@@ -1,6 +1,6 @@
 /*
- * SipHash-2-4 with 128 bits of output (Aumasson, Bernstein): a keyed hash of short inputs. Without the key its values
- * cannot be predicted, and inputs that collide cannot be made.
+ * SipHash-2-4 with 128-bit output (Aumasson, Bernstein): a keyed hash of short inputs. Without the key, its values
+ * cannot be predicted and collisions cannot be created.
  */
 #ifndef PCCL_CORE_SIPHASH_H
 #define PCCL_CORE_SIPHASH_H

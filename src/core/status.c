@@ -12,8 +12,8 @@ static const struct row rows[PCCL_STATUS_COUNT] = {
 };
 
 /*
- * Returns the row of a status. The public interface accepts statuses from users, so a number out of range must have an
- * answer, not an assertion.
+ * Returns the row of a status. Users can pass any number through the public interface, so an unknown status must not
+ * fail an assertion.
  */
 static const struct row *row_of(enum pccl_status status)
 {

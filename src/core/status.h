@@ -1,7 +1,7 @@
 /*
- * Internal statuses: name, loss, and text; config/errors.h maps them to public codes. Loss: NOTHING (the caller's
- * mistake; nothing has changed), OPERATION (retry it), CONNECTION (it is reopened automatically), MEMBERSHIP (this
- * communicator is no longer a member and must connect again).
+ * Internal statuses with their name, loss and text. config/errors.h maps them to public result codes. Loss: NOTHING (an
+ * error of the caller; nothing has changed), OPERATION (it can be retried), CONNECTION (it is reopened automatically),
+ * or MEMBERSHIP (this communicator is no longer a member and must connect again).
  */
 #ifndef PCCL_CORE_STATUS_H
 #define PCCL_CORE_STATUS_H
@@ -10,7 +10,7 @@
 
 enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, PCCL_LOST_MEMBERSHIP };
 
-/*      name             lost        text */
+/* Columns: name, loss, text. */
 #define PCCL_STATUS_MAP(X)                                                                                             \
     X(OK, NOTHING, "success")                                                                                          \
     X(ARGUMENT, NOTHING, "invalid argument")                                                                           \

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Returns the length. Without the bound, compilers would turn the loop into strlen. */
+/* Implements strnlen. Without the limit, compilers would turn the loop into a call of strlen. */
 size_t pccl_string_length(const char *string, size_t most)
 {
     size_t length = 0;
@@ -17,7 +17,7 @@ void pccl_text_clear(struct pccl_text *text)
     text->bytes[0] = '\0';
 }
 
-/* Returns the length of a character by its first byte; 0: no character begins with it. */
+/* Returns the length of the character that begins with this byte, or 0 if there is no such character. */
 static size_t announced_length(uint8_t first)
 {
     if (first < 0x80)
@@ -30,9 +30,9 @@ static size_t announced_length(uint8_t first)
 }
 
 /*
- * Returns true for controls, and for invisible characters that change the appearance of others: directions, joiners,
- * fillers, tags (Unicode's category Cf and the blank letters). With these a name could look like another one, or
- * reverse a line of a log.
+ * Returns true for control characters, and for invisible characters that change the appearance of others: directions,
+ * joiners, fillers, tags (Unicode category Cf, and blank letters). They could make a name look like another one, or
+ * reverse a log line.
  */
 static bool is_invisible(uint32_t code)
 {
@@ -76,7 +76,7 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
         const char *character = size > 0 ? bytes + at : "?";
         size = size > 0 ? size : 1;
         if (size > PCCL_REASON_MAX - text->length)
-            break; /* cut only between characters */
+            break; /* truncates only between characters */
         memcpy(text->bytes + text->length, character, size);
         text->length += (uint32_t)size;
     }
@@ -85,7 +85,7 @@ void pccl_text_add_bytes(struct pccl_text *text, const char *bytes, size_t lengt
 
 void pccl_text_add(struct pccl_text *text, const char *words)
 {
-    /* Longer words are cut by the text, which has a whole last character. */
+    /* Longer text is truncated when it is added; the extra 4 bytes keep the last character whole. */
     pccl_text_add_bytes(text, words, pccl_string_length(words, PCCL_REASON_MAX + 4));
 }
 
@@ -100,7 +100,10 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value)
     pccl_text_add_bytes(text, digits + first, sizeof digits - first);
 }
 
-/* Adds one conversion: `at` is behind its '%', its argument is taken from *arguments. Returns its end. */
+/*
+ * Appends one conversion, whose argument is the next of *arguments. `at` is after the '%'. Returns the end of the
+ * conversion in the format.
+ */
 static const char *add_conversion(struct pccl_text *text, const char *at, va_list *arguments)
 {
     size_t length = 1;
@@ -127,7 +130,7 @@ static const char *add_conversion(struct pccl_text *text, const char *at, va_lis
 
 void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments)
 {
-    va_list rest; /* a va_list parameter may be an array, so its address cannot be passed on */
+    va_list rest; /* a va_list parameter may be an array, so its address cannot be passed */
     va_copy(rest, arguments);
     while (*format != '\0') {
         size_t plain = 0;

@@ -33,7 +33,9 @@ static char *encode(const uint8_t *bytes, size_t length, char *out)
     return out;
 }
 
-/* Returns the value of a letter, or 64. Reads the whole alphabet, so that the time reveals nothing of a secret. */
+/*
+ * Returns the value of a letter, or 64. Always reads the whole alphabet, so that timing reveals nothing about a secret.
+ */
 static uint32_t value_of(char letter)
 {
     uint32_t found = 64;
@@ -42,7 +44,7 @@ static uint32_t value_of(char letter)
     return found;
 }
 
-/* Reads `length` bytes. Returns the text behind their letters; NULL if these are not valid. */
+/* Decodes `length` bytes. Returns the text after their letters, or NULL if the letters are invalid. */
 static const char *decode(const char *text, uint8_t *bytes, size_t length)
 {
     uint32_t bits = 0, held = 0;
@@ -58,14 +60,14 @@ static const char *decode(const char *text, uint8_t *bytes, size_t length)
         held -= 8;
         bytes[i++] = (uint8_t)(bits >> held);
     }
-    return (bits & ((1u << held) - 1)) == 0 ? text : NULL; /* one text for each value */
+    return (bits & ((1u << held) - 1)) == 0 ? text : NULL; /* so that each value has only one text */
 }
 
 /* ---- tokens and keys ---- */
 
 static bool is_blank(char letter) { return letter == ' ' || letter == '\n' || letter == '\r' || letter == '\t'; }
 
-/* Returns the text behind the prefix, after any blanks. Returns NULL if the text does not begin with the prefix. */
+/* Skips blanks and the prefix. Returns the text after them, or NULL if the text does not begin with the prefix. */
 static const char *after(const char *text, const char *prefix)
 {
     while (is_blank(*text))
@@ -143,11 +145,11 @@ bool pccl_secret_read(const char *text, struct pccl_secret *secret)
     return text && is_end(text);
 }
 
-/* Limits that random bytes in base64 or hexadecimal digits satisfy, except once in fifty thousand times. */
+/* Limits that random bytes in base64 or hexadecimal fail at most once in fifty thousand cases. */
 enum {
-    LETTERS_MIN = 8,  /* different ones */
-    REPEATED_MAX = 7, /* bytes of a part that occurs twice */
-    ONE_CASE_MIN = 32 /* letters without both capitals and small ones: hexadecimal digits of 16 bytes */
+    LETTERS_MIN = 8,  /* number of distinct letters */
+    REPEATED_MAX = 7, /* length of a sequence that may occur twice */
+    ONE_CASE_MIN = 32 /* length if upper and lower case are not both used: 16 bytes in hexadecimal */
 };
 
 static bool repeats_itself(const char *text, size_t length)

@@ -46,7 +46,7 @@ static void count_site(struct pccl_turns *turns, uint16_t place, bool up)
     site->count = (uint16_t)(up ? site->count + 1 : site->count - 1);
     if (site->count > 0)
         join_count(turns, place);
-    if (turns->with[turns->most] == 0) /* the only site with the most has lost one */
+    if (turns->with[turns->most] == 0) /* the only site with the largest count has lost an entry */
         turns->most = site->count;
 }
 

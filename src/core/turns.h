@@ -1,6 +1,7 @@
 /*
- * A queue in which addresses take turns: the oldest entry of the next address is taken, and the address with the most
- * entries is known, so that it can make room. Every function takes constant time. Pure; the entries are the owner's.
+ * Queue in which addresses take turns: the oldest entry of the next address is taken. It also tracks the address with
+ * the most entries, so that this one can be reduced. Every function takes constant time. Pure functions; the owner
+ * allocates the entries.
  */
 #ifndef PCCL_CORE_TURNS_H
 #define PCCL_CORE_TURNS_H
@@ -10,11 +11,11 @@
 
 enum {
     PCCL_TURNS_SITES = 1 << 10, /* addresses in the same slot count as one */
-    PCCL_TURNS_MAX = 4096,      /* entries */
+    PCCL_TURNS_MAX = 4096,      /* maximum number of entries */
 };
 
 struct pccl_turn {
-    struct pccl_list_node node; /* of its site's entries */
+    struct pccl_list_node node; /* node in the entries of its site */
     uint16_t site;
 };
 
@@ -22,15 +23,15 @@ struct pccl_turns_site {
     struct pccl_list_node entries; /* oldest first */
     struct pccl_list_node in_order;
     uint16_t count;
-    uint16_t lighter, heavier; /* neighbors in the ring of sites with this count; ends are sites, too */
+    uint16_t lighter, heavier; /* neighbors in the ring of sites with the same count */
 };
 
 struct pccl_turns {
     const struct pccl_hash_key *hash;
-    uint32_t count;                    /* entries; at most PCCL_TURNS_MAX */
+    uint32_t count;                    /* number of entries */
     struct pccl_list_node order;       /* sites with entries; the first one has the next turn */
-    uint16_t most;                     /* largest count of a site */
-    uint16_t with[PCCL_TURNS_MAX + 1]; /* for each count, a site with it, plus 1; 0: none */
+    uint16_t most;                     /* largest count of any site */
+    uint16_t with[PCCL_TURNS_MAX + 1]; /* for each count, 1 + a site with that count; 0: no site */
     struct pccl_turns_site sites[PCCL_TURNS_SITES];
 };
 
@@ -40,7 +41,7 @@ void pccl_turns_add(struct pccl_turns *turns, struct pccl_turn *turn, const stru
 void pccl_turns_remove(struct pccl_turns *turns, struct pccl_turn *turn);
 /* Removes and returns the entry whose turn it is, or NULL. */
 struct pccl_turn *pccl_turns_take(struct pccl_turns *turns);
-/* Returns the oldest entry of a site with the most entries, or NULL. */
+/* Returns the oldest entry of the site with the most entries, or NULL. */
 struct pccl_turn *pccl_turns_most_crowded(const struct pccl_turns *turns);
 
 #endif
