@@ -81,17 +81,17 @@ typedef enum pcclResult_t {
     pcclUpdateTopologyFailed = 11,  /* pcclUpdateTopology could not complete */
     pcclTopologyOptimizationFailed = 12, /* pcclOptimizeTopology could not complete */
     /* Only from calls that PCCL 1.0 lacks, or with the option `extended_results` instead of the code in parentheses: */
-    pcclTimeout = 13,         /* the deadline passed (8, 6, 11, 4 by call) */
+    pcclTimeout = 13,         /* the deadline passed (8, 6, 11 or 4, depending on the call) */
     pcclAborted = 14,         /* a caller aborted the operation (8) */
     pcclVersionMismatch = 15, /* the other side uses a different protocol version, or is not a master (6) */
     pcclPeerMismatch = 16,    /* peers called the same operation with different arguments (4) */
-    pcclExpelled = 17,        /* the master removed this peer from the run (8, 11, 4 by call) */
-    pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11, 4 by call) */
+    pcclExpelled = 17,        /* the master removed this peer from the run (8, 11 or 4, depending on the call) */
+    pcclMasterLost = 18,      /* no master for `master_lost_ms` (8, 11 or 4, depending on the call) */
     pcclOutOfMemory = 19,     /* out of memory (2) */
     pcclUnsupported = 20,     /* not supported by this version (4) */
     pcclRefused = 21,         /* the master refused this peer (6) */
     pcclMembersChanged = 22,  /* the members differ from the list that a caller expected */
-    pcclDrained = 23          /* this peer was drained, by pcclDrain or an operator (8, 6, 11, 4 by call) */
+    pcclDrained = 23 /* this peer was drained, by pcclDrain or an operator (8, 6, 11 or 4, depending on the call) */
 } pcclResult_t;
 
 /* ------------------------------------------------------------------------------------------------ handles */
@@ -325,8 +325,8 @@ PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
 #define PCCL_PEER_ID_SIZE 33 /* 32 hexadecimal digits and the terminator */
 
 /*
- * The details of a failed call. Later versions may add members at the end; `size` tells the library
- * which members the caller knows, and the library sets those that it does not know to 0.
+ * The details of a failed call. Later versions may add members at the end; `size` is the size in the caller's version,
+ * and the library sets members that its own version lacks to 0.
  */
 typedef struct pcclFailure_t {
     size_t size;         /* set by PCCL_FAILURE_INIT */
@@ -335,7 +335,7 @@ typedef struct pcclFailure_t {
     uint64_t tag;
     uint64_t sequence;   /* 0 for the first launch of the tag since the last joint call that reset the numbers */
     uint32_t peer_count; /* number of peers that left the group; peers lists at most PCCL_FAILURE_PEERS_MAX of them */
-    char peers[PCCL_FAILURE_PEERS_MAX][PCCL_PEER_ID_SIZE]; /* ids as in pcclGetTopology; "" after the last */
+    char peers[PCCL_FAILURE_PEERS_MAX][PCCL_PEER_ID_SIZE]; /* ids as in pcclGetTopology; "" in unused entries */
     uint32_t precise; /* a pcclResult_t: the result of the call with `extended_results` */
 } pcclFailure_t;
 
@@ -457,8 +457,8 @@ typedef enum pcclParameterScope_t {
 } pcclParameterScope_t;
 
 /*
- * Description of a parameter. The texts are static. Later versions may add members at the end; `size` tells the library
- * which members the caller knows.
+ * Description of a parameter. The texts are static. Later versions may add members at the end; `size` is the size in
+ * the caller's version.
  */
 typedef struct pcclParameterInfo_t {
     size_t size; /* set by PCCL_PARAMETER_INFO_INIT */

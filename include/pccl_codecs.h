@@ -1,6 +1,6 @@
 /*
  * PCCL: codecs of 8 and 4 bits, automatic codecs, error feedback, and the sparse codec. pccl_collectives.h includes
- * this file, and so does pccl.h. PCCL 1.0 has no part of this file.
+ * this file, and so does pccl.h. Nothing in this file exists in PCCL 1.0.
  */
 #ifndef PCCL_CODECS_H
 #define PCCL_CODECS_H

@@ -1,6 +1,6 @@
 /*
  * PCCL: members of a group; operations of all kinds, single and as lists; groups of some of the members. pccl.h
- * includes this file and defines the terms used here. PCCL 1.0 has no part of this file.
+ * includes this file and defines the terms used here. Nothing in this file exists in PCCL 1.0.
  *
  * Members and ranks. A peer's rank is its index in the list of its group's members, which is in the order of their
  * admission. Roots and buffers with a part for each member refer to a list of members: by default the list that
@@ -8,8 +8,8 @@
  * is launched, it fails on all peers with pcclMembersChanged, so parts cannot be attributed to the wrong member.
  *
  * Structs that begin with `size` are initialized by the macro named at that member. Later versions may add members at
- * the end: `size` tells the library which members the caller knows, and members that the library does not know must be
- * 0. In a struct that the library fills in, it sets them to 0.
+ * the end: `size` is the size in the caller's version, and members that the library's version lacks must be 0. In a
+ * struct that the library fills in, it sets them to 0.
  */
 #ifndef PCCL_COLLECTIVES_H
 #define PCCL_COLLECTIVES_H
@@ -49,7 +49,7 @@ typedef struct pcclBlob_t {
     size_t length;    /* in bytes */
 } pcclBlob_t;
 
-/* Blobs that a peer received, in the library's memory until pcclFreeBlobs. */
+/* Blobs that a peer received. The library owns their memory until pcclFreeBlobs. */
 typedef struct pcclBlobs_t {
     size_t size;             /* set by PCCL_BLOBS_INIT */
     size_t count;            /* number of blobs; in an all-gather and an all-to-all, one per participating peer */
@@ -183,13 +183,13 @@ typedef struct pcclOperation_t {
 
 /*
  * Performs one operation of any kind. BLOCKS, joint(group): pairing by tag, labels, deadlines and aborts work as for
- * reductions, and all peers have the same outcome. All pass the same kind, or a send and a receive; the same count of
- * elements or tensors, data type, reduction, root, counts, max_bytes and quantization. After a failure the send buffers
- * are unchanged, also in place; other receive buffers are unspecified. Buffers may overlap only where the kind allows
- * it.
+ * reductions, and all peers have the same outcome. All peers must pass the same kind (or a send and a receive), count
+ * of elements or tensors, data type, reduction, root, counts, max_bytes and quantization. After a failure the send
+ * buffers are unchanged, also in place; other receive buffers are unspecified. Buffers may overlap only where the kind
+ * allows it.
  *
- * Without members in its options, an operation expects the members of pcclGetMembers; but all-reduces, coalesced or
- * not, barriers and all-gathers of blobs then accept any members, and can be repeated after pcclRankConnectionLost.
+ * Without members in its options, an operation expects the members of pcclGetMembers; but all-reduces (also coalesced
+ * ones), barriers and all-gathers of blobs then accept any members, and can be repeated after pcclRankConnectionLost.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL; a size is not set; an unknown kind, data type or reduction; count is 0 or
@@ -214,8 +214,8 @@ PCCL_EXPORT pcclResult_t pcclPerform(const pcclOperation_t *operation, const pcc
  * Launches one operation of any kind without blocking, as pcclAllReduceAsync launches a reduction; pcclAwaitOperation
  * and all functions for handles of reductions accept its handle. The library does not read the struct, its options, or
  * their lists of members, counts, parts and tensors after the call. Until the operation is awaited, send buffers must
- * stay unchanged and receive buffers, including blobs, valid. The launch empties blobs, and a successful await fills
- * them.
+ * stay unchanged, and receive buffers, including blobs, must stay valid. The launch empties blobs, and a successful
+ * await fills them.
  * pcclSuccess         *handle_out must be awaited exactly once
  * pcclInvalidArgument as for pcclPerform; or handle_out is NULL
  * and the other results of pcclPerform; on any result except pcclSuccess no operation was launched
@@ -339,8 +339,8 @@ PCCL_EXPORT pcclResult_t pcclReduceAsync(const void *sendbuf, void *PCCL_NULLABL
  * Scans: each member receives the reduction of the sendbufs of all members with lower ranks; an inclusive scan also
  * includes the member's own. sendbuf and recvbuf have count elements each and may be equal. Elements are reduced in the
  * order of ranks. In an exclusive scan rank 0 receives the identity of the reduction: 0 for sum, or and xor; 1 for
- * prod; all bits for and; the smallest value of the type for max and the largest for min, infinities if the type has
- * them. pcclAvg and quantization are not supported.
+ * prod; all bits set for and; the smallest value of the type for max and the largest for min, infinities if the type
+ * has them. pcclAvg and quantization are not supported.
  * pcclSuccess and the results of pcclPerform
  */
 PCCL_EXPORT pcclResult_t pcclExclusiveScan(const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,
@@ -389,7 +389,7 @@ PCCL_EXPORT pcclResult_t pcclScatterAsync(const void *PCCL_NULLABLE sendbuf, voi
                                           pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Exchanges a part between all pairs of members: sendbuf and recvbuf have count elements for each member. The part for
+ * Exchanges parts between all pairs of members: sendbuf and recvbuf have count elements for each member. The part for
  * rank r begins at r * count in sendbuf, and the part from rank r at r * count in recvbuf. Quantization does not change
  * this peer's own part.
  * pcclSuccess and the results of pcclPerform
@@ -403,13 +403,13 @@ PCCL_EXPORT pcclResult_t pcclAllToAllAsync(const void *sendbuf, void *recvbuf, s
 
 /*
  * Sends to one peer, which must call pcclRecv with this peer's rank, the same number of elements of the same type, and
- * the same tag. peer is a rank; options->members only selects the list. BLOCKS until the other peer has received all
- * elements. If the two have no link, a send that is too long for the master opens one, and fails after 10 s if it
- * cannot. The n-th send of a tag is paired with the n-th receive of that tag by that peer from this one, in the same
- * group or in the communicator (since the last update of the topology). Both succeed, or both fail. Any number of sends
- * of one tag may run at the same time and be awaited in any order: the handle's `tag` is a number that identifies this
- * send, not the tag of the options. If one of the two leaves or dies, or the group ends, both fail; other deaths have
- * no effect. The buffer is only read. Ignores alone_ok.
+ * the same tag. peer is a rank in the list of members; options->members may replace that list, but has no other effect.
+ * BLOCKS until the other peer has received all elements. If the two have no link, a send that is too long for the
+ * master opens one, and fails after 10 s if it cannot. The n-th send of a tag is paired with the n-th receive of that
+ * tag by that peer from this one, in the same group or in the communicator (since the last update of the topology).
+ * Both succeed, or both fail. Any number of sends of one tag may run at the same time and be awaited in any order: the
+ * handle's `tag` is a number that identifies this send, not the tag of the options. If one of the two leaves or dies,
+ * or the group ends, both fail; other deaths have no effect. The buffer is only read. Ignores alone_ok.
  * pcclSuccess
  * pcclInvalidArgument    as for pcclPerform; or peer is this peer's own rank, or a rank of a list whose peer is not in
  *                        the group
@@ -453,9 +453,10 @@ PCCL_EXPORT pcclResult_t pcclBarrierAsync(const pcclCollectiveOptions_t *PCCL_NU
                                           pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Gathers the blobs of all members on all members: arbitrary bytes, possibly empty, of lengths that the others need not
- * know. If all blobs are short, they are sent through the master in one round trip. The function reads only the size of
- * *blobs; on success it fills *blobs, which must then be freed. It may use two numbers of its tag's sequence.
+ * Gathers the blobs of all members on all members. A blob is a sequence of arbitrary bytes, which may be empty; the
+ * others need not know its length. If all blobs are short, they are sent through the master in one round trip. The
+ * function reads only the size of *blobs; on success it fills *blobs, which must then be freed. It may use two numbers
+ * of its tag's sequence.
  * pcclSuccess
  * pcclInvalidArgument as for pcclPerform; or the size of blobs is not set
  * pcclInvalidUsage    as for pcclPerform; or all blobs together are longer than max_bytes (ext. pcclPeerMismatch), with
@@ -498,8 +499,8 @@ PCCL_EXPORT pcclResult_t pcclScatterVAsync(const pcclPart_t *PCCL_NULLABLE parts
                                            pcclBlobs_t *blobs, pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Exchanges a part between all pairs of members: each has one part for each member, as the root of pcclScatterV, and
- * receives one blob from each, in order of ranks. Supports at most 31 members.
+ * Exchanges parts between all pairs of members: each member has one part for each member, like the root of
+ * pcclScatterV, and receives one blob from each, in order of ranks. Supports at most 31 members.
  * pcclSuccess and the results of pcclScatterV
  */
 PCCL_EXPORT pcclResult_t pcclAllToAllV(const pcclPart_t *parts, size_t count,
@@ -538,8 +539,8 @@ typedef struct pcclGroupOptions_t {
  * and when the communicator is disconnected. Its operations then fail with pcclRankConnectionLost, with the reason, and
  * the remaining members may create another group. Each handle must be passed to pcclDestroyCommunicator once, even if
  * the group has ended or its communicator was destroyed. This closes the group and returns when its operations have
- * ended: as the master decides or, if the master is away, immediately with pcclRankConnectionLost for this peer alone.
- * A group of one member is allowed: its operations act as for a peer that is alone.
+ * ended. They end as the master decides or, while the master is away, immediately with pcclRankConnectionLost for this
+ * peer alone. A group of one member is allowed: its operations act as for a peer that is alone.
  *
  * pcclUpdateTopology, pcclOptimizeTopology and pcclSynchronizeSharedState do not end groups, but require that the
  * groups' operations have been awaited, too. BLOCKS, joint(the peers with these ids). pcclAbortOperations on the

@@ -1,6 +1,6 @@
 /*
  * PCCL: the loop of a program whose peers may join, leave and fail. pccl_collectives.h includes this file, and so does
- * pccl.h. PCCL 1.0 has no part of this file.
+ * pccl.h. Nothing in this file exists in PCCL 1.0.
  *
  *     pcclResult_t result = pcclSuccess;
  *     while ((result = pcclLoopNext(loop, result, &step)) == pcclSuccess) {

@@ -1,6 +1,6 @@
 /*
  * PCCL: the flight recorder, verdicts, progress, and reports of the training. pccl_collectives.h includes this file,
- * and so does pccl.h. PCCL 1.0 has no part of this file.
+ * and so does pccl.h. Nothing in this file exists in PCCL 1.0.
  */
 #ifndef PCCL_SIGHT_H
 #define PCCL_SIGHT_H
