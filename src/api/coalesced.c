@@ -80,7 +80,7 @@ static enum pccl_status check_overlaps(const pcclCoalescedTensor_t *tensors, siz
     const size_t bytes = 2 * count * sizeof(struct range);
     struct range *ranges = pccl_allocate(pccl_heap(), bytes);
     enum pccl_status status = PCCL_OK;
-    struct range result = {0}, any = {0}; /* the earlier result, and the earlier buffer, that ends last */
+    struct range result = {0}, any = {0}; /* the earlier one that ends last */
     if (!ranges)
         return PCCL_MEMORY;
     const size_t listed = list_ranges(tensors, count, ranges);

@@ -241,8 +241,8 @@ static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
 
 /*
  * Ends the first unfinished entry for the other members, which wait in it or will enter it. Called after the list has
- * stopped, or was aborted after all operations in flight had succeeded. An entry that is not in flight is launched as
- * given up.
+ * stopped, or was aborted after all operations in flight had succeeded. If the entry is not in flight, it is launched
+ * with an abort class, which ends it for all members.
  */
 static void tell_others(struct pccl_api_list *list)
 {

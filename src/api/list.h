@@ -24,9 +24,9 @@ struct pccl_api_entry {
     struct pccl_op_args args;
     pcclOperationInfo_t *info; /* info struct of the caller, written when the entry has succeeded; may be NULL */
     struct pccl_table_node by_tag;
-    struct pccl_comm_op *operation; /* operation in flight */
+    struct pccl_comm_op *operation;
     enum pccl_api_entry_state state;
-    uint32_t attempts;  /* number of launches */
+    uint32_t attempts;
     uint8_t collective; /* collective of the first launch; kept like `tag` because rebuild replaces `args` without the
                            lock */
     uint64_t tag;
@@ -37,7 +37,7 @@ struct pccl_api_entry {
 
 struct pccl_api_list {
     pcclComm_t *handle;
-    struct pccl_communicator *comm; /* communicator of the handle */
+    struct pccl_communicator *comm;
     struct pccl_api_entry *entries;
     size_t count;
     uint32_t max_in_flight;
@@ -103,7 +103,8 @@ void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, 
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_end(struct pccl_api_list *list, struct pccl_why *why);
 /*
- * Appends a line for each list whose lowest open entry was first launched at least where_ms ago. Caller holds the lock.
+ * Appends a line for each list whose first unfinished entry was first launched at least where_ms ago. Caller holds the
+ * lock.
  */
 void pccl_api_lists_describe(const struct pccl_communicator *comm, char *text, size_t size);
 /* Prefixes the reason with the index of the entry. */

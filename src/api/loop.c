@@ -50,7 +50,7 @@ static bool pause_until(const pcclLoop_t *loop, uint64_t end_us)
 {
     struct pccl_communicator *comm = loop->comm->comm;
     pccl_comm_enter(comm);
-    bool is_woken = false; /* not expected; would end the pause */
+    bool is_woken = false; /* never expected, but would end the pause */
     while (!comm->leaving && !is_woken && pccl_now_us() < end_us)
         is_woken = pccl_comm_wait_until(comm, pccl_caller_waiter(), pccl_min_u64(end_us, from_now(SLICE_US)));
     bool leaving = comm->leaving;

@@ -196,7 +196,7 @@ static const char *missing_buffer(const struct pccl_collective_row *row, const p
     bool blobs = row->of == PCCL_OF_BLOBS, moves = row->of != PCCL_OF_NOTHING, is_list = row->of == PCCL_OF_TENSORS;
     bool all_get = blobs || row->result.by != PCCL_BY_ROOT;
     bool needs_input = moves && row->input.by == PCCL_BY_ALL && (!blobs || asked->count > 0);
-    bool may_be_empty = options->counts && row->has_counts && !blobs; /* the share of this peer */
+    bool may_be_empty = options->counts && row->has_counts && !blobs; /* this peer's share may be empty */
     bool needs_result = moves && all_get && !is_list && !may_be_empty;
     return is_list && !asked->sendbuf                                              ? "the tensor list is NULL"
            : (needs_input && !asked->sendbuf) || (needs_result && !asked->recvbuf) ? "a buffer is NULL"

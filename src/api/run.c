@@ -8,7 +8,7 @@
 struct run {
     struct pccl_api_list list;
     pcclOperation_t *operations;
-    size_t size; /* size of a caller's struct */
+    size_t size; /* size of the caller's structs */
     pcclRunOptions_t options;
 };
 
@@ -79,7 +79,6 @@ static enum pccl_status read_again(struct run *run, size_t index, struct pccl_te
     return status;
 }
 
-/* Calls the caller's rebuild function. */
 static bool call_rebuild(const struct run *run, pcclPeerId_t *members, size_t *entries)
 {
     const struct pccl_api_list *list = &run->list;

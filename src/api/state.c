@@ -32,7 +32,7 @@ static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
     return NULL;
 }
 
-/* Checks that the memory of a tensor is on the device. */
+/* Finds the device of a tensor, and checks that the tensor's memory is on it. */
 static enum pccl_status take_device(const pcclTensorInfo_t *info, struct pccl_sync_tensor *tensor,
                                     struct pccl_text *reason)
 {

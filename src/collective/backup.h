@@ -11,8 +11,8 @@
 #include "core/memory.h"
 
 struct pccl_backup_block {
-    struct pccl_backup_block *next; /* next idle block */
-    size_t size;                    /* number of bytes after this struct */
+    struct pccl_backup_block *next;
+    size_t size; /* number of bytes after this struct */
 };
 
 /* Pool of blocks. Idle and used blocks together exceed the peak of the used ones by at most an eighth. */

@@ -44,7 +44,7 @@
 #include "core/memory.h"
 #include "telemetry/flow.h"
 
-struct pccl_exchange; /* collective/internal.h */
+struct pccl_exchange; /* defined in collective/internal.h */
 struct pccl_transfer; /* one operation on this peer */
 struct pccl_flow;     /* one operation on one lane */
 struct pccl_lane;     /* valid for the driver while it has a connection */
@@ -109,9 +109,9 @@ struct pccl_transfer_config {
     struct pccl_epoch view; /* view in which the operation started */
     struct pccl_descriptor descriptor;
     struct pccl_cost cost;
-    const struct pccl_id *ring; /* ring of the view */
-    uint32_t ranks;             /* >= 2, including this peer */
-    uint32_t root;              /* rank of the root in the ring, for a collective with a root */
+    const struct pccl_id *ring;
+    uint32_t ranks; /* >= 2, including this peer */
+    uint32_t root;  /* rank of the root in the ring, for a collective with a root */
     /* Position of the part of each rank of the ring; NULL if the tensor is not in parts. */
     const uint32_t *positions;
     /* Lengths of the parts, as in the plan; NULL if all are equal. */
@@ -153,8 +153,8 @@ struct pccl_departure {
     const uint8_t *payload;
     uint32_t length;
     struct pccl_transfer *transfer; /* NULL if the transfer was stopped, or the frame belongs to no transfer */
-    struct pccl_list_node node;     /* node in the transfer's list */
-    struct pccl_flow *flow;         /* this and the following fields are private to the exchange */
+    struct pccl_list_node node;
+    struct pccl_flow *flow; /* this and the following fields are private to the exchange */
     uint64_t stripe;
     void *scratch;
 };
@@ -164,7 +164,7 @@ struct pccl_arrival {
     uint8_t *payload; /* destination; NULL: discard the bytes. May become NULL while they arrive */
     uint32_t length;
     struct pccl_transfer *transfer;
-    struct pccl_list_node node; /* node in the transfer's list */
+    struct pccl_list_node node;
     struct pccl_flow *flow;
     uint64_t stripe;
     uint32_t step;
@@ -212,7 +212,6 @@ void pccl_exchange_stop(struct pccl_exchange *exchange, struct pccl_transfer *tr
 void pccl_exchange_break_off(struct pccl_exchange *exchange, struct pccl_transfer *transfer);
 /* Discards early and late data of an aborted operation that will never start here. */
 void pccl_exchange_forget(struct pccl_exchange *exchange, const struct pccl_instance *instance);
-/* Continues transfers that have paused. */
 void pccl_exchange_continue(struct pccl_exchange *exchange);
 void *pccl_transfer_user(const struct pccl_transfer *transfer);
 bool pccl_transfer_is_at_rest(const struct pccl_transfer *transfer);

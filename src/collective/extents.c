@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-/* Returns the extent that contains this byte. */
 static uint32_t find(const struct pccl_extents *extents, size_t at)
 {
     uint32_t first = 0;

@@ -27,7 +27,6 @@ struct pccl_buffers {
     uint32_t section_count;
 };
 
-/* Returns a single extent. */
 static inline struct pccl_extents pccl_extents_of(const void *memory)
 {
     return (struct pccl_extents){.memory = (uint8_t *)(uintptr_t)memory};

@@ -352,7 +352,6 @@ static void keep_feedback(const struct pccl_transfer *transfer, const struct pcc
     pccl_feedback_keep(kernels, finished ? plan->datatype : PCCL_F32, meant, came, block->count, times, next);
 }
 
-/* Packs this rank's contribution to a piece. */
 static void pack_own(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint8_t *packed)
 {
     const uint64_t place = pccl_plan_place(piece->plan, piece->stripe, piece->number);
@@ -392,7 +391,7 @@ static void fold_packed(struct pccl_transfer *transfer, const struct pccl_piece 
 {
     const struct pccl_plan *plan = piece->plan;
     const struct pccl_kernels *kernels = transfer->exchange->config.kernels;
-    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES]; /* `part` ends with this rank's part */
+    _Alignas(PCCL_CACHE_LINE) uint8_t sum[WORK_BYTES], part[WORK_BYTES];
     if (finish)
         save(transfer, piece);
     const uint8_t *own = is_whole(transfer, piece) ? input_of(transfer, piece) : NULL;

@@ -48,7 +48,6 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, const s
 
 /* Copies this rank's part of a piece to the result, unless it is there already. Returns the number of bytes copied. */
 size_t pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
-/* Unpacks a finished piece to the result. */
 void pccl_fold_unpack(struct pccl_transfer *transfer, const struct pccl_piece *piece, const uint8_t *packed);
 
 #endif

@@ -17,7 +17,7 @@ struct pccl_lane {
     struct pccl_exchange *exchange;
     struct pccl_id peer;
     bool outgoing;
-    void *user; /* argument of the driver */
+    void *user; /* argument of `writable` */
     uint32_t connections;
     struct pccl_list_node flows;         /* all flows that use the lane */
     struct pccl_list_node queue;         /* flows with something to send, in the order of their turns */
@@ -25,9 +25,9 @@ struct pccl_lane {
     struct pccl_list_node buffered_list; /* the same messages, oldest first */
     /* incoming: bytes of buffered early data; outgoing: part of the allowance in use by flows that send before READY */
     size_t early_bytes;
-    uint32_t early_segments; /* segments, counted likewise */
-    bool used;               /* an operation has received on the lane */
-    bool member;             /* the peer is a member of this peer's view */
+    uint32_t early_segments;
+    bool used;   /* an operation has received on the lane */
+    bool member; /* the other peer is a member of the current view */
 };
 
 /* READY or early segments, buffered by a lane for an operation that has not started here. */
@@ -50,7 +50,6 @@ struct pccl_buffered_segment {
     struct pccl_arrival *arrival; /* NULL once all bytes have arrived */
 };
 
-/* FIFO queue of parcels. */
 struct pccl_parcel_queue {
     struct pccl_parcel *first, *last;
 };
@@ -96,7 +95,7 @@ struct pccl_parcel {
 
 struct pccl_stripe {
     struct pccl_transfer *transfer;
-    struct pccl_stripe *next; /* next idle stripe */
+    struct pccl_stripe *next;
     uint64_t number;
     uint32_t arrivals_left, departures_left;
     uint32_t results_left; /* number of segments without a result */
@@ -104,12 +103,11 @@ struct pccl_stripe {
     struct pccl_parcel parcels[];
 };
 
-/* A piece of a stripe. */
 struct pccl_piece {
     const struct pccl_plan *plan; /* plan of the section that contains the stripe */
-    struct pccl_seat seat;        /* seat for the stripe */
+    struct pccl_seat seat;
     uint64_t stripe;
-    uint32_t number; /* number in the stripe */
+    uint32_t number;
     struct pccl_segment segment;
 };
 
@@ -131,9 +129,9 @@ enum pccl_transfer_stage {
 struct pccl_transfer {
     struct pccl_table_node by_instance;
     struct pccl_exchange *exchange;
-    uint64_t start_number;                     /* number that this peer gave it at its start */
-    const struct pccl_transfer_config *config; /* memory of the driver */
-    struct pccl_plan plan;                     /* plan of the whole */
+    uint64_t start_number;                     /* sequence number of its start on this peer */
+    const struct pccl_transfer_config *config; /* owned by the driver */
+    struct pccl_plan plan;
     /* owned, one for each section; if there is only one, it equals the plan of the whole */
     struct pccl_plan *sections;
     uint32_t section_count;
@@ -144,8 +142,8 @@ struct pccl_transfer {
     bool in_place;     /* this rank's input is stored in the place of its result */
     bool scales;       /* this rank's elements are multiplied by the factor */
     enum pccl_transfer_stage stage;
-    bool failed;      /* may be set in any stage */
-    bool has_arrived; /* arrivals must be reported */
+    bool failed; /* may be set in any stage */
+    bool has_arrived;
     struct pccl_traffic traffic;
     struct pccl_backup backup;
     struct pccl_ended *ended; /* allocated in advance, to record the end */
@@ -166,10 +164,10 @@ struct pccl_transfer {
     uint64_t first_open, granted, complete;
     uint64_t results_complete; /* number of stripes with all results */
     uint64_t window;           /* maximum number of open stripes */
-    size_t stripe_scratch;     /* scratch that a stripe needs */
+    size_t stripe_scratch;
     struct pccl_stripe *idle_stripes;
-    struct pccl_list_node wanting; /* node in the exchange's queue for a larger window */
-    struct pccl_list_node resting; /* node while it opens no stripes before pccl_exchange_continue */
+    struct pccl_list_node wanting; /* node in the queue of transfers that wait for a larger window */
+    struct pccl_list_node resting; /* node in the list of transfers that pause until pccl_exchange_continue */
 };
 
 static inline bool pccl_transfer_is_send(const struct pccl_transfer *transfer)
@@ -181,7 +179,7 @@ struct pccl_exchange {
     struct pccl_exchange_config config;
     struct pccl_memory memory;
     struct pccl_exchange_effects effects;
-    struct pccl_hash_key hash; /* key of all hash tables */
+    struct pccl_hash_key hash;
     struct pccl_table lanes, transfers, ended;
     struct pccl_list_node ended_list; /* oldest first */
     struct pccl_list_node wanting;    /* transfers that could open more stripes, in order of their start */

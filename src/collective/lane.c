@@ -216,7 +216,7 @@ static void set_owner(struct pccl_lane *lane, bool used, bool member)
     lane->used = used;
     lane->member = member;
     if (own_cost(lane) > before && lane->early_segments > 0)
-        lane->exchange->room++; /* its segments are counted to the reserved room from now on */
+        lane->exchange->room++; /* its segments now count toward the reserved room */
 }
 
 static bool is_of_member(const struct pccl_exchange *exchange, const struct pccl_lane *lane)
@@ -304,7 +304,7 @@ enum pccl_status pccl_lane_buffer_data(struct pccl_lane *lane, const struct pccl
         pccl_text_format(reason, "peer %s sent more early data than the limit of %u bytes and %u segments",
                          pccl_id_str(&lane->peer), PCCL_EARLY_BUFFER_BYTES, PCCL_EARLY_BUFFER_SEGMENTS);
         pccl_lane_drop(lane);
-        return PCCL_MEMORY; /* not malformed: the sender may know of more ended operations, and so count less */
+        return PCCL_MEMORY; /* not malformed: the sender may already know that more operations have ended */
     }
     if (held == NULL)
         held = make_held(lane, &data->instance, &data->view);
@@ -320,7 +320,7 @@ bool pccl_lane_take_data(struct pccl_lane *lane, const struct pccl_transfer *tra
 {
     struct pccl_buffered *held = find_held(lane, &transfer->config->instance);
     if (held == NULL || !pccl_epoch_equal(&held->view, &transfer->config->view))
-        return false;                                  /* of a later view */
+        return false;                                  /* the segments are of a later view */
     struct pccl_list_node *node = held->segments.next; /* segments are usually taken in this order */
     while (node != &held->segments && segment_of(node)->stripe < stripe)
         node = node->next;

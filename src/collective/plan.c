@@ -82,7 +82,6 @@ const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_
     return &plans[index];
 }
 
-/* Returns the index of the stripe within its turn. */
 static uint64_t stripe_of_turn(const struct pccl_plan *plan, uint64_t stripe)
 {
     if (plan->turns == 1)

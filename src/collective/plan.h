@@ -77,13 +77,13 @@ enum pccl_division {
 struct pccl_plan {
     enum pccl_algorithm algorithm; /* index in pccl_schedules */
     struct pccl_seat seat;
-    uint32_t pieces;       /* number of segments in a stripe */
-    uint32_t turns;        /* number of stripes that together have a segment of every part; 1: each stripe has */
-    uint64_t turn_stripes; /* number of consecutive stripes of one turn */
+    uint32_t pieces; /* number of segments in a stripe */
+    uint32_t turns;  /* number of stripes that together have a segment of every part; 1 if every stripe has */
+    uint64_t turn_stripes;
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
     enum pccl_datatype folded_datatype; /* type of intermediate sums */
-    struct pccl_packing packing;        /* packing of elements */
+    struct pccl_packing packing;
     struct pccl_packing folded_packing; /* packing of intermediate sums; gives the same sizes as `packing` */
     uint32_t element_bytes;
     uint64_t count;            /* number of elements of the tensor or of the longest part */
@@ -98,17 +98,17 @@ struct pccl_plan {
     uint64_t own_from, own; /* start and length of this rank's part, in elements; 0: no part */
     enum pccl_division division;
     enum pccl_scan scan;
-    struct pccl_line line;     /* for a scan; the seat points to it, so a plan must not be copied */
-    bool reduces;              /* this rank's part is folded into the result */
-    bool long_path;            /* round trips to the neighbors take longer than sending some segments */
-    bool large;                /* larger than the caches, so data that is not needed soon may bypass them */
-    uint32_t segment_elements; /* number of elements of a full segment */
+    struct pccl_line line; /* for a scan; the seat points to it, so a plan must not be copied */
+    bool reduces;          /* this rank's part is folded into the result */
+    bool long_path;        /* round trips to the neighbors take longer than sending some segments */
+    bool large;            /* larger than the caches, so data that is not needed soon may bypass them */
+    uint32_t segment_elements;
     /* the last stripe has only as many segments as its elements fill, instead of one for each piece */
     bool leaves_pieces;
     uint64_t stripes;         /* >= 1 */
-    uint64_t first_stripe;    /* section: number of stripes before it, */
-    size_t bytes_before;      /* section: bytes of the caller's memory before it, */
-    uint64_t elements_before; /* section: number of elements before it */
+    uint64_t first_stripe;    /* number of stripes before the section */
+    size_t bytes_before;      /* bytes of the caller's memory before the section */
+    uint64_t elements_before; /* number of elements before the section */
 };
 
 /*
@@ -128,13 +128,10 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make_sections(const struct pccl_descr
                                                          struct pccl_plan *plans, struct pccl_plan *whole,
                                                          struct pccl_text *reason);
 
-/* Returns the plan of the section that contains the stripe. */
 const struct pccl_plan *pccl_plan_section(const struct pccl_plan *plans, uint32_t count, uint64_t stripe);
 
-/* Returns this peer's seat for the stripe. */
 struct pccl_seat pccl_plan_seat(const struct pccl_plan *plan, uint64_t stripe);
 
-/* Returns the number of parts of a tensor in parts. */
 uint32_t pccl_plan_parts(const struct pccl_plan *plan);
 
 /* Returns the total number of elements of all parts. */

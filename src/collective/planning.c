@@ -12,7 +12,7 @@ enum {
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
     SEGMENT_BYTES_LEAST = 16 << 10, /* for the ring of a large group with fast enough links */
     LEAST_RTT_US_MOST = 400,
-    CACHED_BYTES_MOST = 4 << 20, /* up to this size, a caller may find its result in a cache */
+    CACHED_BYTES_MOST = 4 << 20, /* a result up to this size may still be in a cache when the caller reads it */
     DIRECT_BYTES_MOST = 8 << 20,
     GUESSED_BYTES_MOST = 256 << 10, /* long path: larger operations use direct exchange only if all rates are known */
     DIRECT_WIDE_BYTES_MOST = 64 << 20, /* for operations that need more bytes along the ring; measured up to here */
@@ -39,7 +39,7 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_ALL_REDUCE] = {PCCL_RING, PCCL_DIRECT, 2, 2, false},
     [PCCL_COALESCED] = {PCCL_RING, PCCL_DIRECT, 2, 2, false},
     [PCCL_BROADCAST] = {PCCL_CHAIN, PCCL_SPREAD, 1, 2, false},
-    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, 1, 1, false}, /* has two ranks */
+    [PCCL_SEND] = {PCCL_CHAIN, PCCL_CHAIN, 1, 1, false}, /* a send has two ranks */
     [PCCL_ALL_GATHER] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, false},
     [PCCL_ALL_GATHER_V] = {PCCL_GATHER_RING, PCCL_GATHER_DIRECT, 1, 1, false},
     [PCCL_REDUCE_SCATTER] = {PCCL_SCATTER_RING, PCCL_SCATTER_DIRECT, 1, 1, false},
@@ -54,7 +54,6 @@ static const struct ways ways_of[PCCL_COLLECTIVES] = {
     [PCCL_INCLUSIVE_SCAN] = {PCCL_SCAN_RING, PCCL_SCAN_DIRECT, 1, 1, false},
 };
 
-/* Returns the division of a collective's tensor. */
 static enum pccl_division division_of(const struct pccl_collective_row *row)
 {
     if (pccl_row_exchanges(row))
@@ -77,7 +76,7 @@ static enum pccl_status take_codec(const struct pccl_descriptor *descriptor, str
         return PCCL_ARGUMENT;
     if (!pccl_packing_packs(&plan->packing))
         return PCCL_OK;
-    plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* unpacked sums are not elements */
+    plan->folded_datatype = pccl_folded_type(plan->datatype, PCCL_SUM); /* not rounded before packing */
     bool found = pccl_packing_find(descriptor, plan->folded_datatype, &plan->folded_packing, reason);
     return found ? PCCL_OK : PCCL_ARGUMENT;
 }
@@ -268,7 +267,7 @@ static bool is_faster_directly(const struct pccl_plan *plan, const struct pccl_c
     for (uint32_t places = 1; places < plan->seat.ranks; places++)
         pair = pccl_max_u64(pair, longest_at(plan, places));
     while (pccl_plan_whole(plan) / parts > DIRECT_WIDE_BYTES_MOST / plan->element_bytes)
-        parts *= 2; /* longer tensors compare in the same way */
+        parts *= 2; /* the comparison is the same for longer tensors */
     uint64_t scale = plan->element_bytes * UINT64_C(1000000000);
     uint64_t ring_ns = link / parts * scale / paths.rate + (plan->seat.ranks - 1) * paths.rtt_us * 500;
     uint64_t direct_ns = pccl_max_u64(rank / parts * scale / paths.rate, pair / parts * scale / paths.mesh_rate);
@@ -334,7 +333,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
         return ways->ring;
     if (plan->starts != NULL && relays)
         return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
-    whole = pccl_min_u64(whole, most); /* longer tensors compare in the same way */
+    whole = pccl_min_u64(whole, most); /* the comparison is the same for longer tensors */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
     uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
@@ -426,7 +425,7 @@ static uint64_t round_elements(const struct pccl_plan *plan, uint64_t elements)
  */
 static void cut(struct pccl_plan *plan, const struct pccl_cost *cost)
 {
-    uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_PACKING_BLOCK) / PCCL_PACKING_BLOCK; /* bytes of an element */
+    uint64_t traveling = pccl_plan_bytes_most(plan, PCCL_PACKING_BLOCK) / PCCL_PACKING_BLOCK;
     uint64_t most = (plan->long_path ? LONG_SEGMENT_BYTES_MOST : SEGMENT_BYTES_MOST) / pccl_max_u64(traveling, 1);
     uint64_t share = share_of(plan);
     uint64_t elements = round_elements(plan, pccl_divide_up(share, pccl_divide_up(share, most)));
@@ -523,7 +522,7 @@ enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descripto
         if (segment_bytes(&plans[i]) > segment_bytes(&plans[longest]))
             longest = i;
     }
-    *whole = plans[longest]; /* its segments determine the number in flight */
+    *whole = plans[longest]; /* the largest segments determine the window */
     whole->first_stripe = 0;
     whole->bytes_before = 0;
     whole->stripes = stripes;

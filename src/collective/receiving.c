@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* number of messages in which the credit of a window is granted */
+enum { OFFERS = 4, LONG_PATH_OFFERS = 16 }; /* number of READY messages that grant the credit of a window */
 
 /* ---- receiving ---- */
 

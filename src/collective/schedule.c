@@ -1,4 +1,3 @@
-/* The table of all schedules. */
 #include "collective/schedule.h"
 
 const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS] = {

@@ -89,8 +89,8 @@ static inline uint32_t pccl_seat_distance(struct pccl_seat seat, uint32_t from, 
 static inline uint32_t pccl_exchange_places(struct pccl_seat seat) { return seat.ranks - 1 - seat.turn; }
 
 enum pccl_content {
-    PCCL_CONTENT_PART,   /* part of one rank, to fold or to pass on */
-    PCCL_CONTENT_SUM,    /* intermediate sum */
+    PCCL_CONTENT_PART, /* part of one rank, to fold or to pass on */
+    PCCL_CONTENT_SUM,
     PCCL_CONTENT_RESULT, /* final, or the part of one rank if nothing is folded */
 };
 
@@ -108,13 +108,13 @@ enum pccl_work {
 
 /* Task for a received piece. Every task except PCCL_WORK_FOLD and PCCL_WORK_PASS gives one result on this rank. */
 struct pccl_task {
-    enum pccl_work work; /* done first */
-    uint32_t step;       /* step in which the piece is sent on after the work; of collected parts, once */
+    enum pccl_work work; /* work to do before the piece is sent on */
+    uint32_t step;       /* step in which the piece is sent on; collected parts are sent on as one piece */
     /* receivers: to_count of the ranks that this one sends to, in ring order from `to` on; 0: not sent */
     uint32_t to, to_count;
 };
 
-/* A message of this rank. */
+/* A message that this rank sends. */
 struct pccl_sending {
     uint32_t step, to;
 };
@@ -146,7 +146,6 @@ struct pccl_schedule {
      */
     bool (*keeps)(struct pccl_seat seat, uint32_t piece);
     bool keeps_unsent; /* kept pieces are never sent and so not packed; otherwise they are sent in step 0 */
-    /* Returns the task for a message received in this step. */
     struct pccl_task (*arrived)(struct pccl_seat seat, uint32_t step);
 };
 

@@ -21,7 +21,7 @@ struct pccl_scratch_pool {
     const struct pccl_memory *memory;
     size_t bytes_max;
     size_t used_bytes, peak_bytes, idle_bytes;
-    size_t reserved_bytes; /* counted by the users */
+    size_t reserved_bytes; /* bytes that the users have reserved */
     struct pccl_scratch *idle[PCCL_SCRATCH_CLASSES];
 };
 

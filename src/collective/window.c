@@ -83,7 +83,6 @@ static bool reserve_stripe(struct pccl_transfer *transfer)
     return true;
 }
 
-/* Counts the messages of a stripe on this flow. */
 static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *stripe)
 {
     uint32_t before = stripe->departures_left + stripe->arrivals_left;
@@ -290,7 +289,6 @@ static uint64_t window_of_shared_line(const struct pccl_plan *plan, uint64_t lin
     return has_results && plan->stripes > held ? held * 2 / 3 : held;
 }
 
-/* Returns the window in stripes. */
 static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_bytes)
 {
     const struct pccl_plan *plan = &transfer->plan;
@@ -312,7 +310,6 @@ static uint64_t window_of(const struct pccl_transfer *transfer, size_t segment_b
     return plan->turns > 1 ? window * pccl_min_u64(plan->turns, transfer->outgoing_count) : window;
 }
 
-/* Computes the number of stripes that may be open, and the scratch of each. */
 static void set_size(struct pccl_transfer *transfer)
 {
     const struct pccl_plan *plan = &transfer->plan;

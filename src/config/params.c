@@ -340,7 +340,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE "; create one with 'openssl rand -base64 24'");
         }
     } else {
-        (void)check_hosts(entry, value, &reason); /* sets a complete reason */
+        (void)check_hosts(entry, value, &reason); /* the reason is already complete */
     }
     if (reason.length == 0) {
         return PCCL_OK;

@@ -9,7 +9,9 @@ struct pccl_budget {
     uint64_t spent_until_us; /* time at which the rate has covered all units taken so far */
 };
 
-/* Takes one unit. Returns false if the budget is used up until pccl_budget_again_us. */
+/*
+ * Takes one unit. Returns false if the budget is used up; pccl_budget_again_us returns the time when it no longer is.
+ */
 PCCL_MUST_CHECK bool pccl_budget_take(struct pccl_budget *budget, uint64_t now_us);
 uint64_t pccl_budget_again_us(const struct pccl_budget *budget);
 

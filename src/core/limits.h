@@ -68,9 +68,9 @@ enum {
     PCCL_DEPARTED_MAX = 256,                    /* recently departed members of its group that a peer remembers */
     PCCL_DEPARTED_LISTED_MAX = 16,              /* first departed peers, which a failure lists */
     PCCL_EDGES_MAX = 4096,                      /* lost or bad edges that the master remembers */
-    PCCL_REASON_MAX = 480,                      /* bytes of a reason */
-    PCCL_NAME_MAX = 64,                         /* bytes of a peer's display name */
-    PCCL_LABEL_MAX = 32,                        /* bytes of an operation's label */
+    PCCL_REASON_MAX = 480,
+    PCCL_NAME_MAX = 64,         /* bytes of a peer's display name */
+    PCCL_LABEL_MAX = 32,        /* bytes of an operation's label */
     PCCL_NAMES_SENT_MAX = 1024, /* peers whose names a message contains; also members that receive names */
     PCCL_AUTH_MAX = 1024,       /* bytes of authentication in a hello */
 

@@ -12,7 +12,7 @@
 #include "core/memory.h"
 
 struct pccl_table_node {
-    struct pccl_table_node *next; /* next node in the bucket */
+    struct pccl_table_node *next;
     uint64_t key;
     struct pccl_list_node in_order;
 };

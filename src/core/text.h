@@ -33,12 +33,12 @@ void pccl_text_add_u64(struct pccl_text *text, uint64_t value);
  * Supports these printf conversions: %s, whose unprintable bytes become '?', %u, %zu, PRIu64 and %%. Anything else must
  * be converted to a string first: pccl_duration_str, pccl_id_str, pccl_address_str.
  */
-PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...); /* replaces the text */
+PCCL_PRINTF(2, 3) void pccl_text_format(struct pccl_text *text, const char *format, ...);
 PCCL_PRINTF(2, 0) void pccl_text_format_list(struct pccl_text *text, const char *format, va_list arguments);
 /* Replaces the text with the reason for a failure, and returns the status. */
 PCCL_PRINTF(3, 4)
 enum pccl_status pccl_fail(struct pccl_text *reason, enum pccl_status status, const char *format, ...);
-PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...); /* appends */
+PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...);
 PCCL_PRINTF(2, 0) void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
 
 /* Formats "12.3 s" or "45 ms". The string of pccl_duration_str is valid until the enclosing block ends. */

@@ -28,7 +28,7 @@ struct pccl_turns_site {
 
 struct pccl_turns {
     const struct pccl_hash_key *hash;
-    uint32_t count;                    /* number of entries */
+    uint32_t count;
     struct pccl_list_node order;       /* sites with entries; the first one has the next turn */
     uint16_t most;                     /* largest count of any site */
     uint16_t with[PCCL_TURNS_MAX + 1]; /* for each count, 1 + a site with that count; 0: no site */

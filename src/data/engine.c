@@ -19,7 +19,7 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
     uv_mutex_lock(&engine->lock);
     if (engine->broken)
         pccl_socket_shutdown(handover->socket);
-    pccl_list_append(engine->known.next, &stream->in_known); /* at the head of the list */
+    pccl_list_append(engine->known.next, &stream->in_known); /* inserts it at the head of the list */
     *engine->added_end = stream;
     engine->added_end = &stream->next_added;
     uv_mutex_unlock(&engine->lock);

@@ -40,7 +40,7 @@ struct pccl_stream {
 
     /* Under the engine's lock: */
     bool taken;                     /* the engine's thread has taken the stream from the inbox */
-    bool closed_early;              /* the caller closed it before that */
+    bool closed_early;              /* the caller closed it before the engine's thread had taken it */
     struct pccl_list_node in_known; /* node in `known`: not closed by the caller and not ended; newest first */
     struct pccl_stream *next_added, *next_closed; /* links in the inbox or in a batch taken from it */
     uint32_t rtt_us;                              /* round trip; 0: unknown */

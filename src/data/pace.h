@@ -24,9 +24,9 @@ struct pccl_pace {    /* zero-initialized */
     uint64_t began_us; /* start of the interval; 0: no interval */
     uint64_t began_bytes;
     bool flowing;                      /* bytes were being delivered when the interval began */
-    uint64_t starving_us;              /* time since which there is nothing to send; 0: there is something */
+    uint64_t starving_us;              /* time when the sender ran out of data or credit; 0: it has both */
     uint64_t starved_us;               /* time in this interval without anything to send */
-    bool waiting;                      /* nothing to send, only for lack of credit */
+    bool waiting;                      /* only credit is missing */
     uint64_t waited_us;                /* part of starved_us that was spent waiting for credit */
     uint64_t rates[PCCL_PACE_SAMPLES]; /* rates of the latest intervals with enough to send, in any order */
     uint64_t samples;                  /* number of intervals so far */

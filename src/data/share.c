@@ -2,7 +2,7 @@
 
 enum {
     SLOW_PART = 4,        /* connections below this fraction of the fastest one's rate are slow */
-    PATIENCE_US = 100000, /* two round trips of a long path, in which a connection that only waits for room gets it */
+    PATIENCE_US = 100000, /* two round trips of a long path; a connection that only waits for room has it by then */
 };
 
 static bool is_slow(const struct pccl_share *share, uint64_t rate)

@@ -16,9 +16,9 @@ struct memory {
 };
 
 struct blobs {
-    pcclBlobs_t *out; /* caller's result */
+    pcclBlobs_t *out;
     const struct pccl_collective_row *row;
-    uint32_t root; /* rank of the root, for collectives with a root */
+    uint32_t root;
     uint64_t bytes_max;
     struct memory *memory; /* during the first operation it has room for the data of a tiny one */
     bool is_given;         /* true if the memory was passed to the caller, who now owns it */
@@ -37,7 +37,6 @@ struct lengths {
 
 /* ---- senders and receivers ---- */
 
-/* Returns true if each sender has one blob for each member. */
 static bool has_one_for_each(const struct blobs *blobs) { return blobs->row->input.amount == PCCL_PART_FOR_EACH; }
 
 static uint32_t line_count(const struct pccl_comm_op *operation)
@@ -94,7 +93,6 @@ static bool make_room(struct pccl_comm_op *operation, uint64_t bytes)
     return part_of(operation)->memory != NULL;
 }
 
-/* Returns the number of bytes that this rank receives. */
 static uint64_t bytes_for(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint64_t bytes = 0;
@@ -125,7 +123,6 @@ static void hand_over(struct pccl_comm_op *operation)
     blobs->out->blobs = blobs->memory->blobs;
 }
 
-/* Fills in the caller's result. */
 static void give(struct pccl_comm_op *operation)
 {
     struct blobs *blobs = operation->part;
@@ -259,7 +256,6 @@ static void read_lengths(const struct pccl_comm_op *operation, struct pccl_tiny_
     }
 }
 
-/* Returns the rank that sends the longest of this rank's blobs. */
 static uint32_t longest_source(const struct pccl_comm_op *operation, uint32_t rank, const struct lengths *lengths)
 {
     uint32_t longest = 0;

@@ -14,7 +14,10 @@ void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, c
     pccl_comm_leave(comm);
 }
 
-/* Ends the communicator and waits for all jobs, because the engine uses the buffers of operations until then. */
+/*
+ * Ends the communicator and waits for all jobs, because the engine uses the buffers of operations until it releases
+ * them.
+ */
 static void end_all(void *argument)
 {
     struct pccl_communicator *comm = argument;

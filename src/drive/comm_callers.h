@@ -17,7 +17,6 @@
 
 #include <stdatomic.h>
 
-/* Per-communicator state of this module. */
 struct pccl_comm_callers {
     atomic_uint inside; /* number of threads inside, and flags that stop further threads */
     bool deserted;      /* set when the last thread leaves a communicator that is being destroyed; under the lock */
@@ -48,7 +47,6 @@ uint64_t pccl_caller_thread(void);
 PCCL_MUST_CHECK bool pccl_comm_call_begin(struct pccl_communicator *comm);
 /* Ends a public call. The caller must not use the communicator afterward. */
 void pccl_comm_call_end(struct pccl_communicator *comm);
-/* Makes all further calls fail. */
 void pccl_comm_refuse_calls(struct pccl_communicator *comm);
 /* Makes all further calls fail and claims the destruction. Returns false if another thread has claimed it. */
 PCCL_MUST_CHECK bool pccl_comm_begin_destroy(struct pccl_communicator *comm);

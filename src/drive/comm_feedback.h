@@ -15,7 +15,6 @@ struct pccl_communicator;
 struct pccl_descriptor;
 struct pcclComm_t;
 
-/* Per-communicator state of this module. */
 struct pccl_comm_feedbacks {
     struct pccl_table by_tag; /* struct pccl_comm_feedback, keyed by tag */
     uint64_t bytes;           /* total size of all residuals */

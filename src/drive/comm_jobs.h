@@ -14,7 +14,7 @@ struct pccl_communicator;
 struct pccl_comm_op_job {
     struct pccl_engine_job job;
     struct pccl_comm_op *operation; /* NULL if the operation has ended and the job was stopped */
-    size_t bytes;                   /* size of the job with the lists of its config that follow it */
+    size_t bytes;                   /* size of the allocation, including the lists of the config that follow the job */
     struct pccl_id *ring;           /* ring of the config; a restart changes it */
     uint32_t *positions;            /* positions of the config; a restart changes them */
     bool started, stopped, at_rest;
@@ -25,7 +25,6 @@ struct pccl_comm_op_job {
     struct pccl_telemetry_flow sights[]; /* telemetry of the job's flows, written by the engine */
 };
 
-/* Per-communicator state of this module. */
 struct pccl_comm_data {
     struct pccl_engine *engine;    /* NULL until started */
     struct pccl_comm_op_job *jobs; /* list of jobs that have not been released */

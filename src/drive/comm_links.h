@@ -38,15 +38,14 @@ struct pccl_comm_link {
     uint64_t troubled_us; /* time when one of them last ended or could not be dialed */
     bool troubled;        /* true if the loop has not handled that yet */
     bool in_no_hurry;     /* true if the other side closed one of them on purpose, so redialing need not be immediate */
-    struct pccl_comm_pause *pause; /* pause of the dialing of missing slots; NULL: no pause */
+    struct pccl_comm_pause *pause; /* pause before missing slots are dialed again; NULL: no pause */
     struct pccl_comm_slot slots[PCCL_POOL_MAX];
 };
 
-/* Per-communicator state of this module. */
 struct pccl_comm_links {
     struct pccl_table by_peer; /* struct pccl_comm_link, keyed by a hash of the peer's id */
     struct pccl_comm_link *queued;
-    uint64_t dialed; /* number of the latest dialed connection of all links */
+    uint64_t dialed; /* number of the connection dialed last on any link */
 };
 
 /*
@@ -55,7 +54,6 @@ struct pccl_comm_links {
  */
 struct pccl_comm_link *pccl_comm_link_find(const struct pccl_communicator *comm, const struct pccl_id *peer);
 struct pccl_comm_link *pccl_comm_link_make(struct pccl_communicator *comm, const struct pccl_id *peer);
-/* Queues the link for the loop. */
 void pccl_comm_link_queue(struct pccl_comm_link *link);
 /* Returns the number of connections for a path with this round trip. A long path needs several to fill it. */
 uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_us);
@@ -64,7 +62,6 @@ void pccl_comm_link_ended(struct pccl_communicator *comm, const struct pccl_id *
                           enum pccl_link_end how, bool purposely, const struct pccl_text *rejected);
 /* Does the work that effects have requested. Runs on the loop. */
 void pccl_comm_links_apply(struct pccl_communicator *comm);
-/* Requests that the loop close all links. */
 void pccl_comm_links_close_all(struct pccl_communicator *comm);
 /* Handles a connection that the listener has accepted; its first message must be a hello. */
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);

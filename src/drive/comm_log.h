@@ -6,7 +6,6 @@
 
 struct pccl_log_line;
 
-/* Per-communicator state of this module. */
 struct pccl_comm_log {
     struct pccl_log_line *oldest, *newest;
 };

@@ -12,7 +12,6 @@ enum { PCCL_MASTER_ADDRESSES_MAX = 16 };
 
 struct pccl_communicator;
 
-/* Per-communicator state of this module. */
 struct pccl_comm_master {
     struct pccl_host hosts[PCCL_MASTER_ADDRESSES_MAX]; /* constant */
     uint32_t host_count;

@@ -325,7 +325,6 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     return status;
 }
 
-/* Chooses the level of an automatic codec. */
 static void choose_codec(struct launching *l)
 {
     struct pccl_launch *launch = &l->args->launch;

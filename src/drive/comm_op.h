@@ -54,7 +54,7 @@ struct pccl_comm_composition {
 
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
-    const struct pcclComm_t *handle; /* handle that launched it */
+    const struct pcclComm_t *handle;
     uint64_t name;           /* identifies it within the handle: the tag, or another number for a send or a new group */
     struct pccl_peer_op *op; /* referenced; NULL if this peer is alone, or if the machine is gone and the fields below
                                 have the outcome */
@@ -84,10 +84,9 @@ struct pccl_comm_op {
     struct pccl_comm_members *members; /* referenced: the members that the caller lists, or else all participants */
 };
 
-/* Per-communicator state of this module. */
 struct pccl_comm_ops {
     struct pccl_table by_tag;          /* struct pccl_comm_op, keyed by handle and name */
-    uint64_t last_name;                /* offset of the last name that is not a tag */
+    uint64_t last_name;                /* last name that is not a tag, as an offset from OTHER_NAMES */
     uint32_t expiring_waits;           /* number of operations with wait_expires_us */
     struct pccl_comm_op *due;          /* operation that continues after the message with its outcome is handled */
     struct pccl_comm_members *members; /* referenced: the list shared last; may be NULL */

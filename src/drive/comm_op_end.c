@@ -53,7 +53,6 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-/* Describes the choice of an automatic codec. */
 static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
 {
     struct pccl_text words;

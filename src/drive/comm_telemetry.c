@@ -82,7 +82,7 @@ void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pc
                                  const struct pccl_peer_op *op)
 {
     struct pccl_recorder *recorder = comm->sight.recorder;
-    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen yet, so other peers do not know of it */
+    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen, so other peers do not know it */
         return;
     struct pccl_recorder_entry *entry = add_ended(&comm->sight, operation);
     describe(entry, operation, op);

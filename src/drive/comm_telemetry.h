@@ -18,7 +18,6 @@ struct pccl_communicator;
 struct pccl_peer_op;
 struct pccl_recorder;
 
-/* Per-communicator state of this module. */
 struct pccl_comm_telemetry {
     struct pccl_recorder *recorder; /* owned */
     struct pccl_comm_members *list; /* referenced: the list last passed to the recorder; may be NULL */

@@ -21,7 +21,6 @@ struct pccl_comm_description {
     struct pccl_waiter *waiter;
 };
 
-/* Per-communicator state of this module. */
 struct pccl_comm_topology {
     struct pccl_comm_description description;
 };

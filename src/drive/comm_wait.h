@@ -22,13 +22,12 @@ struct pccl_waiter {
     struct pccl_comm_op *over; /* operations of the thread that are over, newest first, linked by next_over */
 };
 
-/* All waiters of a communicator. */
 struct pccl_comm_waiting {
     struct pccl_waiter *blocked; /* list of all waiters except the leader */
     struct pccl_waiter *leader;
-    bool is_led;                        /* true until the leader has returned, even if it was replaced */
-    bool may_lead;                      /* whether the operating system supports leaders */
-    struct pccl_socket_wait input;      /* input that the leader waits for */
+    bool is_led;   /* true until the leader has returned, even if it was replaced */
+    bool may_lead; /* whether the operating system supports leaders */
+    struct pccl_socket_wait input;
     pcclProgressCallback_t on_progress; /* may be NULL */
     void *on_progress_data;
     uint64_t progress_due_us;
@@ -44,7 +43,7 @@ void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting);
 void pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 PCCL_MUST_CHECK bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter,
                                           uint64_t deadline_us);
-/* Signals a waiter; it may be NULL. */
+/* `waiter` may be NULL. */
 void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 /* Removes the waiter of a thread whose call was abandoned (comm_callers.h) and that no longer waits or leads. */
 void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter);

@@ -14,7 +14,6 @@
 struct pccl_communicator;
 struct pccl_watched_link;
 
-/* Per-communicator state of this module. */
 struct pccl_comm_watch {
     uint64_t begun_us;         /* start of the period of the next report */
     uint32_t operations, bulk; /* number of operations that ended in the period, and number of those that moved data */

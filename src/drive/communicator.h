@@ -65,8 +65,8 @@ struct pccl_communicator {
     bool starved;                      /* an effect could not request its work: out of memory */
     struct pccl_id id;                 /* id of this peer in the machine */
     struct pccl_wire_scratch *scratch; /* owned */
-    uint64_t hash_seed;                /* random seed */
-    struct pccl_hash_key hash;         /* key of all hash tables */
+    uint64_t hash_seed;
+    struct pccl_hash_key hash;
     struct pccl_comm_waiting waiting;
     struct pccl_call_slot calls[PCCL_CALL_OPTIMIZE + 1]; /* calls in progress, indexed by enum pccl_call */
     struct pccl_comm_ops operations;
@@ -106,7 +106,7 @@ struct pccl_communicator {
 
 #define PCCL_BEING_DESTROYED "the communicator is closed or being destroyed"
 
-/* Creates a communicator for 1 to PCCL_MASTER_ADDRESSES_MAX masters. Returns NULL if out of memory. */
+/* Creates a communicator for up to PCCL_MASTER_ADDRESSES_MAX masters. Returns NULL if out of memory. */
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count);
 /* Encrypts all connections with these keys and takes ownership of them. Call before connect. */

@@ -316,7 +316,6 @@ static enum pccl_status make_pages_keys(const struct pccl_params *params, struct
     return credentials->pages ? PCCL_OK : PCCL_UNSUPPORTED;
 }
 
-/* Creates the keys of control connections. */
 static enum pccl_status make_control_keys(const struct pccl_params *params, struct pccl_credentials *credentials,
                                           struct pccl_text *reason)
 {

@@ -37,8 +37,8 @@ struct pccl_group_handle {
     bool orphan;     /* the handle is freed with its communicator */
 
     /* Under the communicator's lock: */
-    struct pccl_list_node node; /* node in the communicator's list */
-    bool open;                  /* true while the machine has a group for this handle */
+    struct pccl_list_node node;
+    bool open; /* true while the machine has a group for this handle */
 
     /* Constant after creation: */
     uint64_t subgroup;   /* number of the subgroup; 0: a group of one member, which the machine does not know */
@@ -60,7 +60,6 @@ void pccl_handle_leave(struct pcclComm_t *handle);
 /* Creates a handle without a communicator. Returns NULL if out of memory. */
 struct pccl_group_handle *pccl_group_handle_create(uint32_t count);
 void pccl_group_handle_free(struct pccl_group_handle *group);
-/* Makes all further calls fail. */
 void pccl_group_handle_refuse_calls(struct pccl_group_handle *group);
 /* Makes all further calls fail and claims the destruction. Returns false if another thread has claimed it. */
 PCCL_MUST_CHECK bool pccl_group_handle_begin_destroy(struct pccl_group_handle *group);

@@ -54,7 +54,7 @@ struct pccl_master_server {
     uint32_t beat_ms;
     struct pccl_report_files report_files;
     struct pccl_host http_hosts[PCCL_MASTER_HTTP_MAX];
-    uint32_t http_host_count;                        /* 0: no HTTP */
+    uint32_t http_host_count;
     char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* empty: no file */
     struct pccl_web pages;
     uint64_t turned_away;
@@ -460,7 +460,7 @@ static struct pccl_master_server *server_of(struct pccl_reactor *reactor)
 static void on_polling(struct pccl_reactor *reactor)
 {
     struct pccl_master_server *server = server_of(reactor);
-    flush_all(server); /* output of this iteration's timers */
+    flush_all(server); /* sends the output of this iteration's timers */
     if (pccl_web_are_open(&server->pages))
         pccl_web_note_turn(&server->pages, &reactor->loop, pccl_now_us());
     server->busy = false;

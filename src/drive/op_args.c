@@ -5,7 +5,6 @@
 #include "core/status.h"
 #include "kernels/kernels.h"
 
-/* Adds a number to the digest. */
 static void digest_number(struct pccl_id *digest, uint64_t number)
 {
     const struct pccl_id key = *digest;
@@ -125,7 +124,7 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
     if (row->of == PCCL_OF_BLOBS)
         return check_blobs(args, world, rank, reason); /* the result is in the library's memory */
     if (args->buffers.sections)
-        return PCCL_OK; /* checked when they were listed */
+        return PCCL_OK; /* the list was checked when it was made */
     if (args->launch.descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
         pccl_text_format(reason, "count is too large");
         return PCCL_ARGUMENT;

@@ -30,7 +30,7 @@ struct pccl_op_args {
     uint32_t member_count;
     bool needs_members; /* true if ranks matter or the caller lists members, so that only these members may take part */
     uint32_t root;      /* rank of the root; for a send or receive, rank of the other peer or PCCL_ANY_PEER */
-    bool sends;         /* true at the sender of a send */
+    bool sends;
     const uint64_t *starts; /* parts of different lengths: start of each part and end of the last; otherwise NULL */
     uint32_t part_count;
     bool alone_ok; /* a peer that is alone in its group performs the operation locally */

@@ -1,4 +1,3 @@
-/* Writes topology reports (topology/report.h) to files. */
 #ifndef PCCL_DRIVE_REPORT_FILE_H
 #define PCCL_DRIVE_REPORT_FILE_H
 
