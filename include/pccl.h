@@ -509,8 +509,8 @@ PCCL_EXPORT pcclResult_t pcclCreateOptions(pcclOptions_t **options_out);
 PCCL_EXPORT pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *PCCL_NULLABLE value);
 
 /*
- * Returns the current value of a parameter: as set, from the environment, or the default. NULL options are empty. Any
- * time. Does not block.
+ * Returns the current value of a parameter: as set, from the environment, or the default. options NULL is the same as
+ * an empty set. Any time. Does not block.
  * pcclSuccess
  * pcclInvalidArgument name or buffer is NULL, an unknown parameter, or the text with its terminator needs more than
  *                     `size` bytes; the message states the required size
@@ -563,7 +563,7 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
  * peers have then called pcclUpdateTopology. If the master is unreachable, the call fails immediately; if a busy master
  * closes connections without an answer, the call retries for connect_retry_ms. On success the attributes are updated;
  * on failure the communicator is unconnected and connect may be called again. Each connect creates a new identity: a
- * lost peer returns as a newcomer. Only on an unconnected communicator, and not after pcclDrain.
+ * lost peer returns as a newcomer. The communicator must be unconnected and must not have been drained (pcclDrain).
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument         comm is NULL
@@ -786,7 +786,7 @@ PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_h
  * Aborts all launched and undecided operations of this communicator for all peers of the group. It does not wait: each
  * await returns as soon as the peers agree, with pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if
  * success had already been decided. A running pcclAllReduceMultipleWithRetry or pcclRunOperations launches no further
- * operations and returns, on the other peers also. Joint calls continue. Any thread; not from a signal handler. If the
+ * operations and returns, also on the other peers. Joint calls continue. Any thread; not from a signal handler. If the
  * other peers have launched fewer operations than this one, their next launch of the tag fails, too; pcclUpdateTopology
  * resets the pairing. Not in PCCL 1.0.
  * pcclSuccess            also if no operation is launched
@@ -830,7 +830,7 @@ PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescri
 /* ------------------------------------------------------------------------------------------------ shared state */
 
 /*
- * Synchronizes every named tensor, so that all peers of the group have the same bytes, joint(group). The round is
+ * Synchronizes every named tensor, so that all peers of the group have the same bytes. Joint(group). The round is
  * decided when all members of the group have called it, in any order: the most common content among members with the
  * group's revision is elected, and the others fetch the chunks (of 1 MiB) that differ, from all holders in parallel. If
  * the contents are equal, only digests are sent. On success all members have the elected content, and

@@ -485,7 +485,7 @@ PCCL_EXPORT pcclResult_t pcclGatherVAsync(const void *PCCL_NULLABLE data, size_t
 
 /*
  * Scatters the root's parts: the root has one part for each member, in order of their ranks, each anywhere in memory
- * and of any length, possibly empty. Each member receives one blob, from the root. Only the root's parts and count are
+ * and of any length, including 0. Each member receives one blob from the root. Only the root's parts and count are
  * used. Short parts are sent through the master, as in pcclAllGatherV; max_bytes limits the part of each member.
  * pcclSuccess
  * pcclInvalidArgument as for pcclAllGatherV; or the root's number of parts differs from the number of members
