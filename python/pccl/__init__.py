@@ -1,8 +1,8 @@
 """PCCL: collective communication over TCP between peers that may join, leave and fail at any time.
 
-A master (MasterNode, `pccl_master`) decides the membership. Each peer creates a Communicator, connects, and reduces
-with the other peers. Shared state gives all peers the same bits. An operation fails on all peers alike, and can be
-retried.
+A master (MasterNode, `pccl_master`) decides which peers are members. Each peer creates a Communicator, connects to
+the master, and reduces with the other peers. Synchronizing shared state makes it bitwise identical on all peers. If
+an operation fails, it fails on all peers, and they can retry it.
 """
 
 from typing import List as _List
@@ -76,7 +76,7 @@ from ._state import SharedState, SharedStateSyncInfo, TensorInfo
 
 __version__: str = _native.version()
 
-# Aliases without the underscores. They are not in __all__, where they would hide Python's built-ins.
+# Aliases without the trailing underscore. They are not in __all__, because `import *` would then hide the built-ins.
 ConnectionError = ConnectionError_
 TimeoutError = TimeoutError_
 

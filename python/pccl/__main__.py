@@ -1,4 +1,4 @@
-"""The program `pccl`: `pccl doctor`, `pccl master`, `pccl perf`, `pccl top`; or `python -m pccl doctor`."""
+"""The `pccl` command: `pccl doctor`, `pccl master`, `pccl perf` and `pccl top`, also as `python -m pccl doctor` etc."""
 
 from __future__ import annotations
 

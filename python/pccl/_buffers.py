@@ -1,7 +1,7 @@
 """Views of the caller's memory as (address, elements, data type), without copies.
 
-Accepts numpy arrays, torch tensors, and objects with the buffer protocol, __array_interface__ or __dlpack__. Uses numpy
-and torch only if the caller has imported them: otherwise the object cannot be an array or tensor.
+Accepts numpy arrays, torch tensors, and objects with the buffer protocol, __array_interface__ or __dlpack__. Never
+imports numpy or torch: an object can only be an array or a tensor if the caller has already imported them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
 class Buffer:
-    """A piece of memory. `owner` keeps it alive and in place. For torch tensors `storage` does so, because a program
-    can give a tensor another storage (`.data = ...`, set_())."""
+    """A piece of memory. `owner` keeps it alive and in place, except for torch tensors: a program can give a tensor
+    another storage (`.data = ...`, set_()), so there `storage` does."""
 
     __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
 
@@ -40,7 +40,7 @@ class Buffer:
         self.dtype = dtype
         self.device = device
         self.owner = owner
-        self.obstacle = obstacle  # reason why results cannot be written to it
+        self.obstacle = obstacle  # reason why results cannot be written to this memory; "" if they can
         self.family = family  # "torch" or "buffer"
         self.storage = storage
 
@@ -84,7 +84,7 @@ def describe(thing: Any) -> str:
 
 
 def of(thing: Any, argument: str) -> Buffer:
-    """Returns the memory of the user's `argument`. Raises LayoutError or DTypeError if it is unsuitable."""
+    """Returns the memory of the object passed as `argument`. Raises LayoutError or DTypeError if it is unsuitable."""
     if isinstance(thing, Buffer):
         return thing
     torch = sys.modules.get("torch")
@@ -93,7 +93,7 @@ def of(thing: Any, argument: str) -> Buffer:
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(thing, getattr(numpy, "ndarray", ())):
         return _of_numpy(thing, argument)
-    # A numpy scalar has an interface to a copy; as a buffer it is read-only.
+    # The array interface of a numpy scalar describes a copy. As a buffer, the scalar is read-only.
     is_number = numpy is not None and isinstance(thing, getattr(numpy, "generic", ()))
     if hasattr(thing, "__array_interface__") and not is_number:
         return _of_array_interface(thing, argument)
@@ -114,7 +114,7 @@ def of(thing: Any, argument: str) -> Buffer:
 
 
 def of_another_copy(given: Any) -> Buffer:
-    """Converts a Buffer of another copy of this package to a Buffer of this copy."""
+    """Converts a Buffer that was created by another copy of this package."""
     dtype, device = DataType(int(given.dtype)), DeviceType(int(given.device))
     return Buffer(given.address, given.count, dtype, given.owner, device=device, family=given.family, storage=given)
 
@@ -175,8 +175,8 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
 
 
 def _torch_storage(tensor: Any, argument: str) -> Any:
-    """Returns the storage; None for tensors without one: fake tensors and wrappers of other tensors. Raises LayoutError
-    if the tensor has elements but no memory."""
+    """Returns the tensor's storage, or None if it has none, as fake tensors and wrappers of other tensors. Raises
+    LayoutError if the tensor has elements but no memory."""
     count = int(tensor.numel())
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
@@ -211,7 +211,8 @@ _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
 def _of_kind(kind: Optional[str], bits: int) -> Optional[DataType]:
-    """Returns the type of a kind that has several sizes, or a single size of 8 bits."""
+    """Returns the data type for an array-interface kind and a size in bits. Types with a single, 8-bit size have no
+    size in their names."""
     found = by_name(f"{kind}{bits}")
     return by_name(kind) if found is None and kind is not None and bits == 8 else found
 
@@ -224,8 +225,8 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def _is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], itemsize: int) -> bool:
-    """Returns true if the elements are row by row without gaps. Strides have the unit of itemsize; a dimension of
-    extent 1 may have any stride."""
+    """Returns true if the elements are in row-major order without gaps. Strides use the same unit as itemsize. The
+    stride of a dimension of size 1 is ignored."""
     if strides is None:
         return True
     expected = itemsize
@@ -242,7 +243,7 @@ def _of_array_interface(thing: Any, argument: str) -> Buffer:
     itemsize = int(typestr[2:])
     dtype = _of_kind(_KINDS.get(typestr[1]), 8 * itemsize)
     if dtype is None:
-        named = of_ml_dtypes(str(getattr(thing, "dtype", "")))  # the interface has no letter for this type
+        named = of_ml_dtypes(str(getattr(thing, "dtype", "")))  # the array interface has no letter for this type
         dtype = named if named is not None and named.itemsize == itemsize else None
     if dtype is None or typestr[0] == _OTHER_ORDER:
         raise _bad_dtype(thing, argument, f"not a data type of PCCL (typestr {typestr})")
@@ -252,7 +253,7 @@ def _of_array_interface(thing: Any, argument: str) -> Buffer:
     data = interface.get("data")
     if not isinstance(data, tuple):
         raise _bad_layout(thing, argument, "its __array_interface__ has no address")
-    # Keeps both: the interface may be a new object for each access, and may own the memory.
+    # Keeps both, because the interface may be a new object on each access and own the memory.
     obstacle = _READ_ONLY if data[1] else ""
     return Buffer(int(data[0]), _product(shape), dtype, (thing, interface), obstacle=obstacle)
 
@@ -276,8 +277,8 @@ class _PyBuffer(ctypes.Structure):
     ]
 
 
-# Looked up by index: a function object from an attribute is shared with all other users, including another copy of this
-# package.
+# Looked up by index, which returns a new function object. An attribute returns one that all users share, including
+# another copy of this package, and its argtypes would be overwritten.
 _get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes, _get_buffer.restype = [py_object, POINTER(_PyBuffer), c_int], c_int
 _release_buffer = ctypes.pythonapi["PyBuffer_Release"]
@@ -289,7 +290,7 @@ _FORMATS.update({letter: "uint" for letter in "BHILQN"})
 
 
 def _address_of(view: memoryview) -> int:
-    """Returns the address, which memoryview does not expose and ctypes exposes only for writable memory."""
+    """Returns the address of the memory. memoryview does not expose it, and ctypes only does for writable memory."""
     raw = _PyBuffer()
     _get_buffer(view, ctypes.byref(raw), 0)
     try:
@@ -307,7 +308,7 @@ def _of_memoryview(view: memoryview, thing: Any, argument: str) -> Buffer:
         raise _bad_dtype(thing, argument, f"not a data type of PCCL (format {view.format!r})")
     if not view.c_contiguous:
         raise _not_contiguous(thing, argument, view.strides)
-    # The view keeps the owner's memory in place: a bytearray cannot be resized while it has a view.
+    # The view pins the memory: a bytearray cannot be resized while it has views.
     obstacle = _READ_ONLY if view.readonly else ""
     return Buffer(_address_of(view), view.nbytes // view.itemsize, dtype, view, obstacle=obstacle)
 
@@ -357,8 +358,7 @@ _DL_READ_ONLY, _DL_IS_COPIED = 1, 2
 
 
 def _dlpack_capsule(thing: Any) -> Any:
-    """Returns a capsule without a copy; a versioned capsule, which has a read-only flag, if the producer supports it.
-    """
+    """Returns a DLPack capsule without copying. Prefers a versioned capsule, which has a read-only flag."""
     attempts: Tuple[Callable[[], Any], ...] = (
         lambda: thing.__dlpack__(max_version=(1, 0), copy=False),
         lambda: thing.__dlpack__(max_version=(1, 0)),
@@ -366,7 +366,7 @@ def _dlpack_capsule(thing: Any) -> Any:
     for attempt in attempts:
         try:
             return attempt()
-        except TypeError:  # the producer does not know that argument
+        except TypeError:  # the producer does not support this argument
             pass
     return thing.__dlpack__()
 
@@ -407,7 +407,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
         int(tensor.data or 0) + int(tensor.byte_offset),
         _product(shape),
         dtype,
-        (thing, capsule),  # an unconsumed capsule returns the tensor when it is freed
+        (thing, capsule),  # if nobody consumes the capsule, freeing it releases the tensor
         obstacle=obstacle,
         device=DeviceType.CUDA if on_device else DeviceType.CPU,
     )
@@ -427,7 +427,7 @@ def match_kinds(send: Buffer, recv: Buffer, where: str) -> None:
 
 
 def match(send: Buffer, recv: Buffer, where: str) -> None:
-    """Checks that one can be reduced into the other."""
+    """Checks that send can be reduced into recv."""
     if send is not recv:
         match_kinds(send, recv, where)
     if send.count != recv.count:

@@ -1,4 +1,4 @@
-"""Parts of a communicator's calls: binds a call to its memory, launches, awaits and aborts operations."""
+"""Base of Communicator: binds calls to their memory, and launches, awaits and aborts operations."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ._operations import ListedOperation
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
-_ATTEMPT_S = 2.0  # average; if the address belongs to another service, one attempt takes ten
-_LASTING = VersionMismatchError, DrainedError  # failures that another attempt cannot change
+_ATTEMPT_S = 2.0  # average time of an attempt; an attempt at the address of another service can take five times as long
+_LASTING = VersionMismatchError, DrainedError  # failures that a further attempt cannot resolve
 
 
 class _Calls:
-    """Base of Communicator."""
+    """Internal methods of Communicator."""
 
     _core: Core
-    _launching: Any  # dictionary that records each launched operation by tag, or None
+    _launching: Any  # dictionary of the launched operations by tag, or None if they are not recorded
 
     def _launched(self, work: Work, kind: Type[_H]) -> _H:
         handle = kind(Operation(self._core, work, False))
@@ -35,8 +35,8 @@ class _Calls:
         return handle
 
     def _carried_out(self, work: Work, kind: Type[_Handle[_T]]) -> _T:
-        """Carries out an operation and returns its value. Creates the handle before the launch, so that an interrupt
-        leaves the launched operation to the handle."""
+        """Launches an operation, waits for it and returns its value. Creates the handle before the launch, so that an
+        interrupted call leaves the operation with the handle."""
         handle = kind(Operation(self._core, work, True))
         try:
             handle._operation.carry_out()
@@ -48,7 +48,7 @@ class _Calls:
         return handle._value()
 
     def _counted_on(self, where: str, members: Optional[Sequence[str]]) -> Tuple[Tuple[str, ...], int]:
-        """Returns the members, and this peer's rank among them."""
+        """Returns the members that an operation requires, and this peer's rank among them."""
         return self._members() if members is None else _collectives.given_members(where, members, self._id())
 
     def _do(self, where: str, operation: ListedOperation, kind: Type[_Handle[_T]]) -> _T:
@@ -61,8 +61,8 @@ class _Calls:
         self._core.attempt("pcclAbortOperations")
 
     def _bound(self, function: str, call: Callable[[Any], int], keep: object) -> Callable[[], Optional[PCCLError]]:
-        """Returns a call that another thread can finish after its caller has stopped waiting. Keeps the call's memory
-        alive, but not the communicator: dropping the communicator ends the call."""
+        """Returns a function that another thread can finish if its caller stops waiting. It keeps the call's memory
+        alive, but not the communicator, because dropping the communicator ends the call."""
         core = self._core
 
         def bound(_keep: object = keep) -> Optional[PCCLError]:

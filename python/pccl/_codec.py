@@ -1,4 +1,4 @@
-"""Codecs, which pack the elements of large payloads for transport, and their error."""
+"""Codecs, which compress the elements of large payloads for transfer, and measurement of their error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ NO_FEEDBACK = "feedback: requires the codec e4m3, e5m2, int4, e3m0, e2m1 or auto
 
 @dataclass
 class QuantizationOptions:
-    """Codec for the elements of large payloads: a narrower integer type with an algorithm of PCCL 1.0, or a format of
-    eight or four bits, given in place of the data type: QuantizationOptions("int4", block=64, scale="bfloat16",
-    rounding="stochastic"). Each block of `block` elements has a scale, which is sent as this type. With feedback, for
-    sums and averages, the rounding error of this peer is added to its next contribution with the same tag; this takes 8
-    bytes per element (Communicator.get_feedback).
+    """Codec that compresses the elements of large payloads.
 
-    QuantizationOptions("auto", budget_ms=50) is for sums and averages: each operation uses the widest format (exact,
-    16, 8 or 4 bits) that is expected to take at most the budget, judging by the previous operation with its tag.
-    budget_percent=20 sets the budget as a share of the time between two uses of the tag; the first two uses are exact.
-    All peers choose the same format. The result's `codec` and `why` report the choice and its reason.
+    The codec is either a narrower integer type with an algorithm of PCCL 1.0, or an 8-bit or 4-bit format, passed in
+    place of the data type: QuantizationOptions("int4", block=64, scale="bfloat16", rounding="stochastic"). Each block
+    of `block` elements shares a scale, which is sent as this type. With feedback=True, for sums and averages, this
+    peer's rounding error is added to its next contribution with the same tag; this takes 8 bytes per element (see
+    Communicator.get_feedback).
+
+    QuantizationOptions("auto", budget_ms=50), for sums and averages, selects a format for each operation: the widest of
+    exact, 16, 8 and 4 bits that should fit the time budget, judging by the previous operation with the same tag.
+    budget_percent=20 sets the budget as a share of the time between two operations with this tag, the first two of
+    which are exact. All peers select the same format. `codec` and `why` of the result report the selection and the
+    reason.
     """
 
     quantized_datatype: Union[DataType, QuantizationAlgorithm, str] = DataType.UINT8
@@ -95,7 +98,7 @@ class CodecError:
 
 
 def measure_codec(elements: Any, quantization: QuantizationOptions) -> CodecError:
-    """Packs and unpacks these elements locally, without communication, and returns the error."""
+    """Packs and unpacks the elements locally, without communication, and returns the error."""
     buffer = _buffers.of(elements, "measure_codec: elements")
     if buffer.device is not DeviceType.CPU:
         raise InvalidArgument("measure_codec: the elements are in accelerator memory; expected CPU memory")

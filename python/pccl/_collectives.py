@@ -1,4 +1,4 @@
-"""Options and buffers of operations."""
+"""Conversion of options and buffers of operations to the C interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPTIONS_BYTES = ctypes.sizeof(_native.CollectiveOptionsC)
 
 
 def peer_ids(where: str, given: Sequence[str]) -> Any:
-    """Returns ids as an array for the library."""
+    """Converts peer ids to a C array."""
     ids = [text(where, one) for one in given]
     for one in ids:
         if len(one) != _ID_SIZE - 1:
@@ -39,8 +39,8 @@ def given_members(where: str, members: Sequence[str], own: str) -> Tuple[Tuple[s
 
 
 def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
-    """Returns the factor of a reduction or a list of reductions. Raises InvalidArgument if a premultiplied sum lacks a
-    factor, or another reduction has one."""
+    """Returns the factor of a reduction or a list of reductions. Raises InvalidArgument if a premultiplied sum has no
+    factor, or if there is a factor without a premultiplied sum."""
     each = op if isinstance(op, (list, tuple)) else (op,)
     is_wanted = _PREMUL_SUM in [member("op", ReduceOp, one) for one in each]
     if is_wanted != (factor is not None):
@@ -55,7 +55,7 @@ def factor_of(where: str, op: Any, factor: Optional[float]) -> float:
 class Options:
     """Arguments of an operation except its buffers. Keeps the memory of the C struct alive.
 
-    members, rank   the members that the operation requires, and this peer's rank among them, if given
+    members, rank   members that the operation requires, and this peer's rank among them, if given
     """
 
     counts: Optional[List[int]] = None
@@ -159,7 +159,7 @@ def pair(where: str, send: Any, recv: Any) -> Tuple[Buffer, Buffer]:
 
 
 def need_parts(options: Options, whole: Tuple[str, Buffer], part: Tuple[str, Buffer]) -> None:
-    """Checks that the whole has the elements of one part for each member."""
+    """Checks that the whole buffer has the size of one part per member."""
     world, count = len(options.members), part[1].count
     if whole[1].count != world * count:
         raise LayoutError(
@@ -182,7 +182,7 @@ def need_equal(where: str, source: Buffer, target: Buffer) -> None:
 
 
 def reductions(where: str, op: Any, count: int) -> List[int]:
-    """Returns the reduction of each tensor of a list."""
+    """Returns the reduction of each tensor, given one for all or a list."""
     if not isinstance(op, (list, tuple)):
         return [member("op", ReduceOp, op)] * count
     each = [member("op", ReduceOp, one) for one in op]
@@ -194,7 +194,8 @@ def reductions(where: str, op: Any, count: int) -> List[int]:
 def coalesced(
     where: str, send: Any, recv: Any, op: int, stages: List[Staged]
 ) -> Tuple[_native.CoalescedTensorC, Tuple[Buffer, Buffer]]:
-    """Returns the C descriptor of one tensor and its buffers. Adds a staged copy to `stages` if it is on a device."""
+    """Returns the C descriptor of a tensor, and its buffers. If the tensor is on a device, appends a staged copy to
+    `stages`."""
     source = _buffers.of(send, where)
     target = source if recv is send else _buffers.of(recv, where)
     _buffers.need_writable(target, recv, where)
@@ -217,7 +218,7 @@ def bytes_of(where: str, data: Any) -> Tuple[Any, int, int]:
 
 
 def part_list(options: Options, parts: Any) -> Tuple[Any, Any]:
-    """Returns the owners of the memory, and the list for the library."""
+    """Returns the owners of the memory, and the C array of parts."""
     where, members = options.where, options.members
     try:
         given = list(parts)

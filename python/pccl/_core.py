@@ -1,4 +1,4 @@
-"""A communicator of the C library that any thread may use, drop and close in any order."""
+"""A communicator of the C library that any thread may use, drop or close, in any order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _log = logging.getLogger("pccl")
 
 Option = Union[str, int, bool]
 
-# Limit for close() to wait for calls to return. A call that returns later frees the communicator itself.
+# Time for which close() waits for calls to return. A call that returns later frees the communicator itself.
 _LEAVING_S = 2.0
 
 
 def text(what: str, value: Any) -> bytes:
-    """Returns a string for the library. Raises InvalidArgument if the value cannot be passed."""
+    """Encodes a string for the library. Raises InvalidArgument if it cannot be passed."""
     if not isinstance(value, str):
         raise InvalidArgument(f"{what}: expected text, not {value!r}")
     if "\0" in value:
@@ -37,7 +37,7 @@ def text(what: str, value: Any) -> bytes:
 
 
 def label(where: str, given: str) -> bytes:
-    """Returns a label for the library, which checks it before the launch."""
+    """Encodes a label for the library and lets the library validate it."""
     if given == "":
         return b""
     written = text(f"{where}: label", given)
@@ -47,7 +47,7 @@ def label(where: str, given: str) -> bytes:
 
 
 def _option_text(name: str, value: Any) -> bytes:
-    if isinstance(value, (str, float)):  # the library itself rejects fractions
+    if isinstance(value, (str, float)):  # the library itself rejects fractional numbers
         return text(f"option {name}", str(value))
     try:
         return str(operator.index(value)).encode()
@@ -56,7 +56,7 @@ def _option_text(name: str, value: Any) -> bytes:
 
 
 class Dependent(Protocol):
-    """An object that ends when the communicator is freed."""
+    """An object that must be notified when the communicator is freed."""
 
     def communicator_ended(self) -> None: ...
 
@@ -66,7 +66,7 @@ class Dependent(Protocol):
 
 
 class Options:
-    """A set of options of the C library, for the duration of a with statement."""
+    """A set of options of the C library, valid inside a with statement."""
 
     def __init__(self, values: Mapping[str, Option]) -> None:
         self._values = values
@@ -93,8 +93,8 @@ class Options:
 
 
 class Visit:
-    """Marks a use of the handle that is about to begin or in progress. If its user is interrupted, the use ends when
-    this is dropped."""
+    """Marks a pending or current use of the handle. If the user is interrupted, the mark is removed when this object is
+    dropped."""
 
     __slots__ = ("handle", "mark", "__weakref__")
 
@@ -103,12 +103,12 @@ class Visit:
 
 
 class Core:
-    """A communicator's handle, with a record of the calls that use it: no call uses it after its end.
+    """A communicator's handle, with a record of the calls that use it, so that no call uses it after it is freed.
 
-    A signal handler may raise between any two lines on the main thread. So entering and leaving take no lock that could
-    stay locked forever (as the lock of a Condition could, whose with statement runs Python): they add to a set and
-    remove from it. One side sets "closing" and then checks for users; the other one enters and then checks "closing":
-    at least one of them sees the other.
+    On the main thread, a signal handler may raise between any two lines. Entering and leaving therefore use only a set
+    and no lock that could stay locked forever. (The with statement of a Condition runs Python code, so its lock could.)
+    The closing thread sets "closing" and then checks for users; a user enters and then checks "closing". At least one
+    of them sees the other.
     """
 
     def __init__(self, handle: Any) -> None:
@@ -117,10 +117,10 @@ class Core:
         self._visits: Set[weakref.ref[Visit]] = set()
         self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the thread that closes
         self._closing = False
-        self._closer = threading.Lock()  # acquired once, by the thread that closes it
+        self._closer = threading.Lock()  # acquired once, by the thread that closes the handle
         self._closed = threading.Event()
-        self._late = False  # the last user frees the handle on leaving
-        self._freed = threading.Lock()  # acquired once, by the thread that frees it
+        self._late = False  # the last user must free the handle when it leaves
+        self._freed = threading.Lock()  # acquired once, by the thread that frees the handle
         self._dependents: Set[Dependent] = set()
         open_cores.add(self)
 
@@ -132,7 +132,7 @@ class Core:
         visit.handle = self._handle
         visit.mark = weakref.ref(visit)
         if self._pid != os.getpid():
-            return visit  # the library refuses it, with a reason
+            return visit  # the library rejects the call with a reason
         self._visits.add(visit.mark)
         if self._closing:
             self.leave(visit)
@@ -145,7 +145,7 @@ class Core:
             self.left()
 
     def left(self) -> None:
-        """Records that a call has left while the communicator is closing; the last one frees the handle."""
+        """Records that a call has returned while the communicator is closing. The last one frees the handle."""
         if self.is_of_this_process:
             self._left.put(None)
             if self._late and self._inside == 0:
@@ -156,7 +156,7 @@ class Core:
         return sum(mark() is not None for mark in self._visits.copy())
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Calls a function that takes the communicator first. Raises PCCLError if it fails."""
+        """Calls a C function whose first argument is the communicator. Raises PCCLError if it fails."""
         raise_if(self.attempt(function, *arguments))
 
     def attempt(self, function: str, *arguments: Any) -> Optional[PCCLError]:
@@ -193,19 +193,19 @@ class Core:
 
     @property
     def is_busy(self) -> bool:
-        """True while launched operations are not yet awaited."""
+        """True if launched operations have not been awaited yet."""
         return bool(self._dependents)
 
     def give_up(self) -> None:
-        """Aborts these operations, for all peers of the group, and waits for their end."""
+        """Aborts the launched operations, for all peers of the group, and waits until they have ended."""
         if self.is_busy:
             self.attempt("pcclAbortOperations")
         for dependent in list(self._dependents):
             dependent.wait()
 
     def close(self) -> None:
-        """Leaves the run and frees the communicator; calls in progress return. Any thread may call it any number of
-        times."""
+        """Leaves the run and frees the communicator; calls in progress return. May be called repeatedly, on any thread.
+        """
         if self._pid != os.getpid():
             self._closing = True  # it belongs to the parent process
             return
@@ -226,7 +226,7 @@ class Core:
         self._closed.set()
 
     def drop(self) -> None:
-        """Closes a communicator without references."""
+        """Closes a communicator to which no references are left."""
         left = len(self._dependents)
         if left and self.is_of_this_process:
             _log.warning("a communicator was dropped: %d of its reductions fail because they were not awaited", left)

@@ -1,4 +1,4 @@
-"""Classes with fields, and methods with the same parameters: one list of fields makes both signatures."""
+"""Classes with fields, and methods with the same parameters: both signatures are generated from one list of fields."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def argument(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(argument,))
 def described(cls: Type[_K]) -> Type[_K]:
-    """Gives a class a constructor for its annotated fields and the fields of its described bases. The constructor sets
-    the attributes and calls _begin(). _ORDER is the order of the parameters that are given by name."""
+    """Gives a class a constructor for its annotated fields and those of its described base classes. The constructor
+    sets the attributes and calls _begin(). _ORDER is the order of the keyword parameters."""
     known: Dict[str, Field] = {}
     written: Dict[str, str] = cls.__dict__.get("__annotations__", {})
     kind: Any = cls
     kind._own = {name: _field(cls, name, text) for name, text in written.items() if name[0] != "_"}
     if written:
-        del cls.__annotations__  # help() shows the constructor
+        del cls.__annotations__  # so that help() shows the constructor
     for base in cls.__mro__:
         known = {**base.__dict__.get("_own", {}), **known}
     by_name = sorted((name for name in known if not known[name].is_positional), key=kind._ORDER.index)
@@ -74,7 +74,7 @@ def _field(cls: type, name: str, annotation: str) -> Field:
 def function_of(
     name: str, fields: Dict[str, Field], body: str, scope: Dict[str, Any], returns: str, **captured: Any
 ) -> Callable[..., Any]:
-    """Makes a method with these parameters. scope has the names in the annotations."""
+    """Generates a method with these parameters. scope contains the names used in the annotations."""
     parameters: List[str] = ["self"]
     for parameter, field in fields.items():
         if not field.is_positional and "*" not in parameters:
@@ -94,7 +94,7 @@ def function_of(
 
 
 def takes(kind: Callable[_P, _K]) -> Callable[[Callable[[_S, _K], _R]], Callable[Concatenate[_S, _P], _R]]:
-    """Decorates a method that takes an object of this class: it takes the arguments of the constructor instead."""
+    """Decorates a method that takes an object of this class, so that it takes the constructor's arguments instead."""
 
     def of(method: Any) -> Any:
         taken: Any = kind

@@ -1,4 +1,4 @@
-"""Start of the package, and cleanup at the end of the interpreter."""
+"""Initialization of the package, and cleanup when the interpreter ends."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from . import _core, _logging, _master, _native, _threads
 from ._errors import PCCLError
 
-_CLOSE_S = 5.0  # leaving a run does not depend on other peers
+_CLOSE_S = 5.0  # time limit; leaving a run does not depend on other peers
 
 
 def _close_communicators() -> None:
-    """Closes all communicators on the janitor thread, which exists if a communicator does: new threads cannot be
-    started at this point."""
+    """Closes all communicators on the janitor thread, since no thread can be started at this point. The thread exists
+    if any communicator does."""
     cores = [core for core in list(_core.open_cores) if core.is_of_this_process]
     if not cores:
         return

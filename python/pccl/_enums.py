@@ -1,4 +1,4 @@
-"""The numbers of the C interface, with the names that PCCL 1.0's Python package gave them."""
+"""Constants of the C interface, with the names of PCCL 1.0's Python package."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DeviceType(_Code):
 
     @classmethod
     def from_torch_device_type(cls, device_type: str) -> DeviceType:
-        """Converts torch's name, tensor.device.type. Raises ValueError for other kinds of memory."""
+        """Converts tensor.device.type of torch. Raises ValueError for any other kind of memory."""
         try:
             return cls[device_type.upper()]
         except (AttributeError, KeyError):
@@ -116,7 +116,7 @@ class DataType(_Code):
         return _ITEMSIZES[self]
 
     def to_torch_dtype(self) -> Any:
-        """Returns the torch.dtype. Raises ValueError if this version of torch has none."""
+        """Returns the torch.dtype. Raises ValueError if the installed torch has none."""
         name = _NAMES[self]
         found = getattr(torch, name, None)
         if found is None:
@@ -125,14 +125,15 @@ class DataType(_Code):
 
     @classmethod
     def from_torch_dtype(cls, dtype: Any) -> DataType:
-        """Converts a torch.dtype. Raises ValueError for a type that cannot be sent."""
+        """Converts a torch.dtype. Raises ValueError for an unsupported type."""
         kind = BY_NAME.get(str(dtype).replace("torch.", "", 1))
         if kind is None:
             raise ValueError(f"PCCL has no data type for {dtype}: expected {known_names()}")
         return kind
 
     def to_numpy_dtype(self) -> Any:
-        """Returns the numpy.dtype. bfloat16 and the 8-bit floats need ml_dtypes; raises ValueError without it."""
+        """Returns the numpy.dtype. bfloat16 and the 8-bit floats require ml_dtypes; raises ValueError if it is missing.
+        """
         if self not in _OF_ML_DTYPES:
             return numpy.dtype(_NAMES[self])
         try:
@@ -142,7 +143,7 @@ class DataType(_Code):
 
     @classmethod
     def from_numpy_dtype(cls, dtype: Any) -> DataType:
-        """Converts a numpy.dtype. Raises DTypeError, a ValueError and a TypeError, for a type that cannot be sent."""
+        """Converts a numpy.dtype. Raises DTypeError (a ValueError and a TypeError) for an unsupported type."""
         dtype = numpy.dtype(dtype)
         kind = BY_NAME.get(dtype.name) if dtype.isnative else None
         if kind is None:
@@ -181,12 +182,12 @@ def known_names() -> str:
 
 
 def by_name(name: str) -> DataType | None:
-    """Returns the type with this name in numpy and torch, or None."""
+    """Returns the type that numpy or torch calls by this name, or None."""
     return BY_NAME.get(name)
 
 
 def of_ml_dtypes(text: str) -> DataType | None:
-    """Returns the type of ml_dtypes with a name in the text, or None."""
+    """Returns the ml_dtypes type whose name occurs in the text, or None."""
     return next((kind for kind in _OF_ML_DTYPES if _NAMES[kind] in text), None)
 
 
@@ -194,7 +195,7 @@ _E = TypeVar("_E", bound=_Code)
 
 
 def member(what: str, kind: Type[_E], value: Any) -> int:
-    """Returns the number of a member of an enumeration, given as a number or by name."""
+    """Returns the value of an enumeration member, given as a number or by name."""
     if not isinstance(value, str):
         return number(what, value)
     found: Any = kind._member_map_.get(value.upper())
@@ -205,7 +206,7 @@ def member(what: str, kind: Type[_E], value: Any) -> int:
 
 
 def number(what: str, value: Any, least: int = -(1 << 31), end: int = 1 << 31) -> int:
-    """Returns a whole number for a field of the C interface. Raises InvalidArgument if it is out of range."""
+    """Converts an integer for a field of the C interface. Raises InvalidArgument if it is out of range."""
     try:
         given = operator.index(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Exceptions. All derive from PCCLError and, where possible, from the matching exception of Python."""
+"""Exceptions. All derive from PCCLError and, where possible, from the corresponding built-in exception."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Optional, Tuple, Type, Union
 from . import _native
 from ._results import Result, result_name
 
-# Result of PCCL 1.0 for a precise code of the library, by function; RANK_CONNECTION_LOST for reductions.
+# PCCL 1.0's result for a precise code of the library, by function. Reductions have RANK_CONNECTION_LOST.
 _LOSSES = {
     "pcclConnect": Result.MASTER_CONNECTION_FAILED,
     "pcclUpdateTopology": Result.UPDATE_TOPOLOGY_FAILED,
@@ -26,7 +26,7 @@ _BASES = {
 
 
 def base_result(function: str, code: int) -> int:
-    """Returns the code of PCCL 1.0 for this code."""
+    """Returns PCCL 1.0's result for this code."""
     if code <= Result.TOPOLOGY_OPTIMIZATION_FAILED:
         return code
     try:
@@ -41,13 +41,13 @@ class PCCLError(Exception):
 
     result     the code of PCCL 1.0
     ext        the precise code, or the same as result
-    reason     the reason as a sentence of the library or this package; `words` is the same
-    operation  the function of the C interface, or "" if it was not reached
-    tag        the tag of the operation, or None
+    reason     the reason, as a sentence of the library or this package; `words` is an alias
+    operation  name of the C function, or "" if it was not reached
+    tag        tag of the operation, or None
     sequence   its number within the tag, the same on all peers; None if it was not launched
-    peers      ids of the peers that left the group during the call or operation, at most 16, as in get_topology()
+    peers      ids (as in get_topology()) of up to 16 peers that left the group during the call or operation
     names      names of these peers, in the same order; "" if unknown
-    elapsed    seconds from the beginning of the call or operation, or None
+    elapsed    seconds since the call or operation began, or None
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PCCLError(Exception):
         names: Iterable[str] = (),
         elapsed: Optional[float] = None,
     ) -> None:
-        if isinstance(message, int):  # PCCLError(result, func_name), as in PCCL 1.0
+        if isinstance(message, int):  # PCCL 1.0 called PCCLError(result, func_name)
             result, message = message, ""
         if func_name:
             message, operation = _headline(func_name, result), func_name
@@ -94,14 +94,14 @@ class PCCLError(Exception):
 
     @staticmethod
     def check(result: int, func_name: str) -> None:
-        """Raises the exception for the result of this C function unless it is SUCCESS."""
+        """Raises the exception for a C function's result, unless it is SUCCESS."""
         if result != Result.SUCCESS:
             raise failure(func_name, result, _native.Why(""))
 
 
 def raise_if(error: Optional[BaseException]) -> None:
-    """Raises the error, unless it is None. Removes the frame's reference: a cycle of the error and its traceback would
-    keep the caller's buffers until the garbage collector runs."""
+    """Raises the error unless it is None. Then drops this frame's reference to it: the error and its traceback would
+    form a cycle that keeps the caller's buffers alive until the garbage collector runs."""
     if error is not None:
         try:
             raise error
@@ -127,7 +127,7 @@ def _rebuild(kind: Type[PCCLError], message: str, state: Dict[str, Any]) -> PCCL
 
 
 class NotInitialized(PCCLError):
-    """The library was not initialized. Does not occur, as importing the package initializes it."""
+    """The library is not initialized. Cannot occur, because importing the package initializes it."""
 
 
 class InternalError(PCCLError):
@@ -135,20 +135,20 @@ class InternalError(PCCLError):
 
 
 class InvalidArgument(PCCLError, ValueError):
-    """An argument is invalid in any state; nothing was changed."""
+    """An argument is invalid regardless of the state; nothing was changed."""
 
 
 class LayoutError(InvalidArgument, AssertionError):
-    """A buffer is not contiguous, has the wrong size, is read-only, or is not in the memory of this process. Also an
+    """A buffer is not contiguous, has the wrong size, is read-only, or is not in this process's memory. Also an
     AssertionError, for compatibility with PCCL 1.0."""
 
 
 class DTypeError(InvalidArgument, TypeError, AssertionError):
-    """A data type cannot be sent, or does not match another one."""
+    """A data type is not supported, or does not match another one."""
 
 
 class InvalidUsage(PCCLError):
-    """The call is not allowed now, or contradicts the calls of other peers."""
+    """The call is not allowed in this state, or contradicts the calls of other peers."""
 
 
 class NotConnected(InvalidUsage):
@@ -156,7 +156,7 @@ class NotConnected(InvalidUsage):
 
 
 class StateMismatch(InvalidUsage):
-    """Peers called the same operation with different arguments; the reason names the peers and the arguments."""
+    """Peers called the same operation with different arguments. The reason names the peers and the arguments."""
 
 
 class Unsupported(InvalidUsage, NotImplementedError):
@@ -168,7 +168,7 @@ class TooFewPeersError(PCCLError):
 
 
 class PendingAsyncOpsError(PCCLError):
-    """Operations are launched and not yet awaited."""
+    """Launched operations have not been awaited yet."""
 
 
 class TopologyError(PCCLError):
@@ -176,7 +176,7 @@ class TopologyError(PCCLError):
 
 
 class PeerLostError(PCCLError):
-    """A peer was lost, and the operation failed on all peers of the group; a retry with the remaining peers usually
+    """A peer was lost, and the operation failed on all peers of the group. A retry with the remaining peers usually
     succeeds."""
 
 
@@ -185,9 +185,9 @@ class AbortedError(PCCLError):
 
 
 class TimeoutError_(PCCLError, builtins.TimeoutError):
-    """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a joint call, `stuck_ms` of calls that
-    can never meet, or the timeout of result(). The reason names the missing peers and, after `stuck_ms`, the call to
-    add or to remove. Possibly no peer has left, so the same call may fail again."""
+    """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a call that all peers make together,
+    `stuck_ms` of calls that wait for each other, or the timeout of result(). The reason names the missing peers and,
+    after `stuck_ms`, the call to add or remove. All peers may still be there, so the same call may fail again."""
 
 
 class ConnectionError_(PCCLError, builtins.ConnectionError):
@@ -199,11 +199,11 @@ class MasterLostError(ConnectionError_):
 
 
 class ExpelledError(ConnectionError_):
-    """The master removed this peer from the run; after connect() it is a newcomer."""
+    """The master removed this peer from the run. After connect() it is a newcomer."""
 
 
 class DrainedError(ExpelledError):
-    """This peer was drained, by drain() or an operator. After drain() the communicator does not connect again."""
+    """This peer was drained, by drain() or by an operator. After drain() the communicator does not connect again."""
 
 
 class RefusedError(ConnectionError_):
@@ -211,18 +211,18 @@ class RefusedError(ConnectionError_):
 
 
 class VersionMismatchError(ConnectionError_):
-    """The address belongs to a master of another version, or to another service."""
+    """The master at this address has an incompatible version, or the address belongs to another service."""
 
 
 class MembersChangedError(PCCLError):
-    """The members differ from the members that the caller required: begin again with the present members."""
+    """The group's members differ from those that the caller required. Start over with the current members."""
 
 
 class OutOfMemory(InternalError, MemoryError):
     """The system is out of memory."""
 
 
-# Failures of an operation through a loss, not through an error of the program.
+# Failures caused by the loss of a peer or of the master, rather than by an error in the program.
 LOSS_ERRORS = (
     PeerLostError,
     TooFewPeersError,

@@ -10,8 +10,8 @@ from ._errors import PeerLostError
 
 
 def exchange_json(comm: Communicator, thing: Any, *, tag: int = 0) -> Dict[str, Any]:
-    """Returns each peer's value by peer id; this peer's is `thing`. If a peer is lost, repeats it with the remaining
-    ones."""
+    """Sends `thing` to all peers, and returns the value of each peer by its id. Repeats the exchange with the remaining
+    peers if one is lost."""
     while True:
         try:
             told = comm.all_gather_v(json.dumps(thing).encode(), tag=tag, alone_ok=True)

@@ -1,4 +1,4 @@
-"""Reads and replaces the residuals of error feedback."""
+"""Reads and replaces error-feedback residuals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._errors import InvalidArgument
 
 
 def get(core: Core, tag: int) -> "array.array[float]":
-    """Returns the residuals of a tag; an empty array if the tag has no residuals."""
+    """Returns the residuals of a tag; an empty array if it has none."""
     count = ctypes.c_size_t()
     tag = number("tag", tag, 0, 1 << 64)
     core.call("pcclGetFeedback", tag, None, ctypes.byref(count))

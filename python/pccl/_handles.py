@@ -1,4 +1,4 @@
-"""Handles of launched operations, for their users."""
+"""Handles through which callers await launched operations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Handle(Generic[_T]):
 
     @staticmethod
     def _of(outcome: Outcome) -> _T:
-        """Returns the result for the caller."""
+        """Extracts the result that the caller receives."""
         raise NotImplementedError
 
     @property
@@ -35,8 +35,8 @@ class _Handle(Generic[_T]):
         return self._operation.tag
 
     def wait(self) -> Tuple[bool, int, _T]:
-        """Waits for the end. Returns (is_success, status, result). Never raises for an operation that failed; status is
-        the number of its Result. May be called again."""
+        """Waits until the operation has ended. Returns (is_success, status, result), where status is the number of a
+        Result. Does not raise if the operation failed. May be called repeatedly."""
         self._operation.wait()
         outcome = self._operation.outcome
         assert outcome is not None
@@ -44,12 +44,12 @@ class _Handle(Generic[_T]):
         return error is None, int(Result.SUCCESS if error is None else error.result), self._of(outcome)
 
     def test(self) -> bool:
-        """Returns true if wait() would return at once. Does not wait."""
+        """Returns true if wait() would return immediately. Does not wait."""
         return self._operation.test()
 
     def result(self, timeout: Optional[float] = None) -> _T:
-        """Waits for the end and returns the result. Raises PCCLError if the operation failed, TimeoutError_ if it still
-        runs after `timeout` seconds."""
+        """Waits until the operation has ended, and returns its result. Raises PCCLError if it failed, and TimeoutError_
+        if it is still running after `timeout` seconds."""
         begin = time.monotonic()
         if not self._operation.wait(timeout):
             raise TimeoutError_(
@@ -63,7 +63,7 @@ class _Handle(Generic[_T]):
         return self._value()
 
     def exception(self, timeout: Optional[float] = None) -> Optional[PCCLError]:
-        """Waits for the end. Returns the exception that result() would raise, or None."""
+        """Waits until the operation has ended. Returns the exception that result() would raise, or None."""
         try:
             self.result(timeout)
         except PCCLError as error:
@@ -77,8 +77,8 @@ class _Handle(Generic[_T]):
         return self._of(outcome)
 
     def future(self) -> Future[_T]:
-        """Returns a concurrent.futures.Future with the result of result(). It cannot be canceled. One thread waits for
-        the futures of all operations; their callbacks run on it."""
+        """Returns a concurrent.futures.Future of the result. It cannot be canceled. A single thread awaits all
+        operations with futures and runs their callbacks."""
         operation = self._operation
         if operation.foreign:
             operation.wait()
@@ -101,7 +101,7 @@ class _Handle(Generic[_T]):
         return self._future
 
     def torch_future(self) -> Any:
-        """Returns a torch.futures.Future with the result of result()."""
+        """Returns a torch.futures.Future of the result."""
         made: Any = torch.futures.Future()
 
         def ended(future: Future[_T]) -> None:
@@ -115,12 +115,12 @@ class _Handle(Generic[_T]):
         return made
 
     def __await__(self) -> Generator[Any, None, _T]:
-        """In asyncio: returns the result, or raises PCCLError. Canceling the task only stops the waiting; the operation
-        continues."""
+        """Waits in asyncio: returns the result, or raises PCCLError. Canceling the task only stops the wait; the
+        operation continues."""
         return asyncio.wrap_future(self.future()).__await__()
 
     def close(self) -> None:
-        """Waits for the end. May be called any number of times."""
+        """Waits until the operation has ended. May be called repeatedly."""
         self._operation.wait()
 
     def __enter__(self: _H) -> _H:
@@ -137,7 +137,7 @@ class _Handle(Generic[_T]):
 
 class AsyncReduceHandle(_Handle[OperationInfo]):
     """A launched operation. Its buffers stay alive until it has ended, even if the handle is dropped. The communicator
-    does not: dropping or closing it leaves the run, and the operation fails."""
+    does not: if it is dropped or closed, this peer leaves the run, and the operation fails."""
 
     @staticmethod
     def _of(outcome: Outcome) -> OperationInfo:
@@ -145,9 +145,9 @@ class AsyncReduceHandle(_Handle[OperationInfo]):
 
 
 class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
-    """A launched operation with blobs. Its result is the result of the method without _async; empty in wait() of a
-    failed operation. on_arrival is called in wait() and result(), or on the thread that waits for futures, where its
-    exceptions are only logged."""
+    """A launched operation on blobs. Its result is that of the blocking method; wait() returns an empty list if the
+    operation failed. wait() and result() call on_arrival. With a future, the thread that awaits it calls on_arrival,
+    and only logs its exceptions."""
 
     @staticmethod
     def _of(outcome: Outcome) -> List[Tuple[str, memoryview]]:
@@ -155,8 +155,8 @@ class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
 
 
 class AsyncBlobHandle(_Handle[memoryview]):
-    """A launched scatter of blobs. Its result is the part that scatter_v returns; empty in wait() of a failed
-    operation."""
+    """A launched scatter_v. Its result is the part that scatter_v returns; wait() returns an empty part if the
+    operation failed."""
 
     @staticmethod
     def _of(outcome: Outcome) -> memoryview:

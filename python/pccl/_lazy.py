@@ -1,4 +1,4 @@
-"""Modules that are optional or slow to import: each is imported when one of its attributes is first read."""
+"""Modules that are optional or slow to import, imported when one of their attributes is first used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Lazy:
-    """A proxy of a module. Reading an attribute raises ImportError if the module is missing."""
+    """A proxy for a module. Reading an attribute raises ImportError if the module is missing."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,8 +1,8 @@
 """Passes log lines of the C library to logging.getLogger("pccl").
 
-The library calls back from a dedicated thread, so the callback may wait for the interpreter's lock. The callback puts
-the line into a queue, and a thread of this package passes it to logging. So a stuck handler does not delay the end,
-where the library waits for its thread.
+The library calls back on a dedicated thread, so the callback may wait for the interpreter's lock. It only puts the line
+into a queue, from which a thread of this package passes it to logging. The library waits for its thread at exit, so a
+blocking log handler must not block that thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger("pccl")
 
 _TRACE, _DEBUG, _INFO, _WARN, _ERROR, _NONE = range(6)
 _LEVELS = {_TRACE: 5, _DEBUG: logging.DEBUG, _INFO: logging.INFO, _WARN: logging.WARNING, _ERROR: logging.ERROR}
-_LINES_MAX = 10000  # bounds memory while handlers are stuck: further lines are only counted
+_LINES_MAX = 10000  # limits memory use while handlers are blocked: further lines are only counted
 
 _Line = Tuple[int, str, str]
 
@@ -32,7 +32,7 @@ class _Relay:
         self._lost = 0
 
     def put(self, line: _Line) -> None:
-        """Adds a line. Called by one thread at a time."""
+        """Adds a line. Not safe for concurrent calls."""
         if self.lines.qsize() < _LINES_MAX:
             self.report_lost()
             self.lines.put(line)
@@ -59,13 +59,13 @@ class _Relay:
 def emit(level: int, subsystem: str, message: str) -> None:
     try:
         logging.getLogger("pccl." + subsystem if subsystem else "pccl").log(level, "%s", message)
-    except Exception:  # a bug in a handler must not stop the relay
+    except Exception:  # a faulty handler must not stop the relay
         pass
 
 
 class _Unconfigured(logging.Handler):
-    """Handler for programs that have not configured logging: writes to standard error, as Python does, but with the
-    logger's name."""
+    """Handler for programs that have not configured logging. Like Python's default it writes to standard error, but
+    with the logger's name."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not self._others(logging.getLogger(record.name)):
@@ -74,7 +74,7 @@ class _Unconfigured(logging.Handler):
             logging.lastResort.emit(named)
 
     def _others(self, at: Optional[logging.Logger]) -> bool:
-        """Returns true if another handler receives lines of this logger."""
+        """Returns true if another handler receives this logger's lines."""
         while at is not None:
             if any(handler is not self for handler in at.handlers):
                 return True
@@ -89,17 +89,16 @@ def _take(level: int, subsystem: Optional[bytes], message: Optional[bytes], _use
     words = (message or b"").decode("utf-8", "replace")
     try:
         _relay.put((_LEVELS.get(level, logging.ERROR), (subsystem or b"").decode("utf-8", "replace"), words))
-    except RuntimeError:  # at the very end or without resources no thread can be started; the next line retries
+    except RuntimeError:  # no thread can be started: at interpreter exit, or for lack of resources
         pass
 
 
-_callback = _native.LogCallback(_take)  # keeps the callback alive as long as the library may call it
+_callback = _native.LogCallback(_take)  # keeps the callback alive while the library may call it
 _NO_CALLBACK = _native.LogCallback()
 
 
 def set_log_level(level: int | str) -> None:
-    """Suppresses lines below this level of `logging` in the library. Overrides PCCL_LOG_LEVEL, whose default is WARN.
-    """
+    """Makes the library suppress lines below this `logging` level. Overrides PCCL_LOG_LEVEL, whose default is WARN."""
     if isinstance(level, str):
         number = logging.getLevelName(level.upper())
         if not isinstance(number, int):
@@ -115,8 +114,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """Lets the library write to standard error again before the interpreter ends, and passes on the lines in the queue.
-    """
+    """Makes the library write to standard error again before the interpreter exits, and passes on the queued lines."""
     _native.lib.pcclSetLogCallback(_NO_CALLBACK, None)
     thread = _relay.thread
     if thread is not None and thread.is_alive():
@@ -126,7 +124,7 @@ def stop() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The child has no relay thread, and locks may be held by threads that do not exist here.
+    # The child has no relay thread, and its locks may be held by threads that exist only in the parent.
     global _relay
     _relay = _Relay()
 

@@ -1,4 +1,4 @@
-"""The training loop of a program whose peers join, leave and fail."""
+"""A training loop for programs whose peers join, leave and fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STEPS = "pccl.loop.steps"  # name of the tensor that the loop adds to the state
 
 
 class _Handle:
-    """A loop of the library. A call may still use it after Ctrl-C has ended the wait for it."""
+    """A loop of the library. An interrupted call may still be using it."""
 
     def __init__(self, comm: Communicator, revision: int, options: _native.LoopOptionsC) -> None:
         self._made = ctypes.c_void_p()
@@ -48,24 +48,24 @@ class _Handle:
 
 
 class Step:
-    """A step of a loop. Enter it once as a context: `with step: ...`. It is completed if no exception leaves this
-    context and none of its all_reduce calls has failed; otherwise the loop begins it again.
+    """One step of a loop. Enter it once as a context: `with step: ...`. The step is complete if no exception leaves the
+    context and none of its all_reduce calls failed; otherwise the loop repeats it.
 
     index      number of steps that the run has completed before this one; the same on all peers of the group
     revision   revision of the shared state
-    size       number of peers of the group when the step began
+    size       number of peers in the group when the step began
     rank       rank of this peer among them
-    again      true if this peer has begun the step of this index before, without completing it
+    again      true if this peer has begun the step with this index before, without completing it
     joined     true if this peer has been admitted since its last step: its state is now the state of the run
-    diverged   true if this peer was in the run since its last step, but its state differed and was replaced
-    comm       the communicator, for operations of all kinds; InvalidUsage after a failed all_reduce of this step
+    diverged   true if this peer was already in the run, but its state differed and was replaced
+    comm       the communicator, for other operations; raises InvalidUsage after a failed all_reduce of this step
     """
 
     def __init__(self, loop: Loop, told: _native.LoopStepC) -> None:
-        self._loop = weakref.ref(loop)  # a loop without other references leaves the run
+        self._loop = weakref.ref(loop)  # weak: dropping the last other reference to the loop leaves the run
         self._has_succeeded = False
         self._is_inside = self._is_left = False  # `with step` has been entered, or left
-        self._over: Optional[str] = None  # the reason why it accepts no further operations
+        self._over: Optional[str] = None  # reason why the step accepts no further operations
         self._comm = loop.comm
         self._take(told)
 
@@ -93,7 +93,7 @@ class Step:
             raise InvalidUsage(f"step {self.index} has ended: {self._over}")
 
     def _fail(self, error: BaseException, words: str) -> None:
-        """Marks the step as not completed, unless it is not the loop's current one."""
+        """Marks the step as failed, if it is the loop's current one."""
         loop = self._loop()
         if loop is None or loop._step is not self:
             return
@@ -103,11 +103,12 @@ class Step:
 
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
-        """Does the same as Communicator.all_reduce, and repeats it when a peer was lost: with the remaining peers, if
-        they are at least min_peers; otherwise, if it is the first operation of the step, after waiting for min_peers.
-        Raises the operation's error if it cannot be repeated, or if the others have continued without this peer. Then
-        `with step` makes the loop begin the step again, even if the program catches the error: the step accepts no
-        further operations. With min_peers=1 a peer that is alone carries it out by itself."""
+        """Does the same as Communicator.all_reduce, but repeats it when a peer was lost.
+
+        If at least min_peers remain, repeats it with them. Otherwise, if it is the first operation of the step, waits
+        for min_peers first. Raises the operation's error if it cannot be repeated, or if the others have continued
+        without this peer. The loop then repeats the step, even if the program catches the error, and this step accepts
+        no further operations. With min_peers=1, a peer that is alone succeeds."""
         self._refuse_if_over()
         try:
             return self._reduce(operation)
@@ -152,7 +153,8 @@ class Step:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], _: Optional[TracebackType]
     ) -> bool:
-        """Ends the step. After any exception it is not completed; after a loss, aborts its operations and continues."""
+        """Ends the step, as failed if an exception left it. After a loss, aborts its operations and suppresses the
+        exception."""
         if error is not None:
             self._fail(error, "it ended with")
         self._over = self._over or "`with step` ended"
@@ -164,10 +166,10 @@ class Step:
 
 
 class Loop(Iterator[Step]):
-    """An iterator of steps, made by loop(). It ends only when this peer was drained. close() leaves the run, as do the
-    end of `with loop: ...` and the loss of the last reference.
+    """An iterator of steps, created by loop(). It ends only when this peer is drained. Leaves the run on close(), at
+    the end of `with loop: ...`, or when the last reference to it is dropped.
 
-    drained    the reason of the drain that ended the loop; None if this peer was not drained
+    drained    reason of the drain that ended the loop; None if this peer was not drained
     """
 
     def __init__(
@@ -206,13 +208,13 @@ class Loop(Iterator[Step]):
         self.drained: Optional[str] = None
         self._outcome: int = Result.SUCCESS
         self._step: Optional[Step] = None  # the current step
-        self._ahead: Optional[_native.LoopStepC] = None  # a step that all_reduce has begun, for the next __next__()
+        # A step that all_reduce has begun, to be returned by the next __next__()
+        self._ahead: Optional[_native.LoopStepC] = None
         self._handle = _Handle(self.comm, 0 if self.state is None else self.state.revision, given)
         self.comm._has_loop = True
 
     def __next__(self) -> Step:
-        """Ends the current step and begins the next one. Raises InvalidUsage if the program has not left the current
-        step."""
+        """Ends the current step and begins the next one. Raises InvalidUsage if `with step` has not been left."""
         if self.drained is not None:
             raise StopIteration
         step = self._step
@@ -235,7 +237,7 @@ class Loop(Iterator[Step]):
         return self._step
 
     def _begin(self, outcome: int) -> _native.LoopStepC:
-        """Ends the step and begins the next one. An error, and Ctrl-C, end the loop."""
+        """Ends the step and begins the next one. Errors and Ctrl-C end the loop."""
         handle, state = self._handle, self.state
         told = _native.LoopStepC(ctypes.sizeof(_native.LoopStepC))
         given = None if state is None else state._prepare()
@@ -260,7 +262,7 @@ class Loop(Iterator[Step]):
         return told
 
     def _may_repeat(self, step: Step, error: PCCLError) -> bool:
-        """Returns true if the operation that failed with this error can be repeated within this step."""
+        """Returns true if the operation that failed with this error can be repeated within the step."""
         if isinstance(error, PeerLostError) and self._count() >= self._min_peers:
             return True
         if step._has_succeeded or self.comm._core.is_busy:
@@ -281,12 +283,12 @@ class Loop(Iterator[Step]):
     # ---- the end
 
     def drain(self) -> None:
-        """Requests the drain of this peer, as Communicator.drain(): it completes its step, and then the loop ends. A
-        signal handler may call it."""
+        """Requests the drain of this peer, as Communicator.drain() does: it completes its step, and then the loop ends.
+        Callable from signal handlers."""
         self.comm.drain()
 
     def close(self) -> None:
-        """Leaves the run, unless the communicator was given. May be called any number of times."""
+        """Leaves the run, unless the caller passed in the communicator. May be called repeatedly."""
         if self._is_owner:
             self.comm.close()
 
@@ -299,7 +301,7 @@ class Loop(Iterator[Step]):
     def __del__(self) -> None:
         comm = getattr(self, "comm", None)
         if comm is not None and self._is_owner and not comm.closed:
-            _threads.janitor.put(comm._core.close)  # a live step has a reference to it too
+            _threads.janitor.put(comm._core.close)  # an active step also refers to the communicator
 
     def __repr__(self) -> str:
         return f"<pccl.Loop of {self.comm!r}>"
@@ -337,21 +339,22 @@ def loop(
     first_step: int = 0,
     options: Optional[Mapping[str, _core.Option]] = None,
 ) -> Loop:
-    """Returns the steps of a run: `for step in pccl.loop(address, state): with step: ...`. The iteration ends only when
-    this peer was drained, by drain() or an operator: after a step that is completed for all, unless no step ends in
-    time.
+    """Returns an iterator of training steps: `for step in pccl.loop(address, state): with step: ...`. It ends only when
+    this peer is drained, by drain() or by an operator: after a step that all peers have completed, unless no step ends
+    in time.
 
-    Before each step the loop admits newcomers, waits until the group has min_peers, and synchronizes the state, so that
-    all peers hold the same bits. It joins the run when it begins, and again after the master removed this peer or was
-    lost. If an operation fails through a loss, all peers begin the step again: change the state after the step's last
-    operation. All peers of the group must use a loop, and make the same operations in each step: they wait for a peer
-    that omits one. Leaving the `for` by break or an exception leaves the run; but if the loop is in a variable, only
-    `with` and close() do: `with pccl.loop(...) as loop: for step in loop: ...`.
+    Before each step, the loop admits newcomers, waits until the group has min_peers, and synchronizes the state, so
+    that it is bitwise identical on all peers. It joins the run when it begins, and again if the master removed this
+    peer or was lost. If an operation fails because of a loss, all peers repeat the step, so change the state only after
+    the step's last operation. All peers of the group must use a loop and perform the same operations in each step,
+    because they wait for a peer that omits one. Leaving the `for` statement by break or an exception leaves the run,
+    unless a variable refers to the loop; in that case use `with` or close(): `with pccl.loop(...) as loop: for step in
+    loop: ...`.
 
-    address: of the master, or a Communicator, which the loop does not close. state: a SharedState, a dictionary of
-    buffers by name, or None. A communicator has one loop at most. timeout: seconds to wait for min_peers before
-    TimeoutError_. min_peers=1: a peer that is alone continues. connect_timeout: seconds for attempts to join the run;
-    one attempt lasts up to connect_retry_ms of them, if the other side accepts connections and closes them. first_step:
-    the index of the first step of a new run. options: of the communicator.
+    address: the master's address, or a Communicator, which the loop does not close and which can have only one loop.
+    state: a SharedState, a dictionary of buffers by name, or None. min_peers: with 1, a peer that is alone continues.
+    timeout: seconds to wait for min_peers; then raises TimeoutError_. connect_timeout: seconds in which to begin
+    attempts to join; one attempt can last up to connect_retry_ms if the other side accepts connections and then closes
+    them. first_step: the index of the first step of a new run. options: options of the communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)

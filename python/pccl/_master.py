@@ -1,4 +1,4 @@
-"""A master inside this process."""
+"""A master in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from . import _core, _native, _threads
 from ._enums import Result
 from ._errors import InvalidUsage, failure
 
-_GRACE_S = 10.0  # an interrupted master ends by itself; this limit is for a master with starved threads
+# Limit in case the master's threads get no processor time; an interrupted master otherwise ends by itself
+_GRACE_S = 10.0
 
 
 class _Server:
@@ -24,7 +25,7 @@ class _Server:
         self._pid = os.getpid()
         self.job: Optional[_threads.Job[None]] = None
         self.interrupted = False
-        self.defect: Optional[Exception] = None  # a bug of the library that has ended the master
+        self.defect: Optional[Exception] = None  # the bug of the library that ended the master
 
     def run(self) -> None:
         with self._lock:
@@ -32,7 +33,7 @@ class _Server:
             if code != Result.SUCCESS:
                 raise failure("pcclRunMaster", code, _native.last_failure())
             running.add(self)
-            # Starts it now: at the interpreter's end no thread can be started.
+            # Starts the thread now, because none can be started at interpreter exit.
             self.job = _threads.start(self._await_end_of_master)
 
     def _await_end_of_master(self) -> None:
@@ -82,18 +83,18 @@ running: Set[_Server] = set()
 
 
 def _await_interrupted() -> None:
-    """Waits for interrupted masters, which may still hold the port that a new one needs."""
+    """Waits for interrupted masters, because one may still occupy the port that a new master needs."""
     for server in list(running):
         if server.interrupted and server.is_of_this_process and server.job is not None:
             server.job.wait(_GRACE_S)
 
 
 class MasterNode:
-    """Decides the membership of a run and the outcome of operations.
+    """Decides the membership of a run and the outcome of its operations.
 
-    listen_address: "host:port", or several separated by commas; port 0 lets the system choose. options: any parameter
-    of masters (`man 7 pccl`). A master that is dropped continues until it is interrupted; a master that is never
-    interrupted keeps the interpreter alive at its end, until Ctrl-C.
+    listen_address: "host:port", or several separated by commas; with port 0 the system selects a port. options: values
+    of any master parameters (`man 7 pccl`). A master keeps running after its MasterNode is dropped, and keeps the
+    interpreter from exiting, until interrupt() or Ctrl-C.
     """
 
     def __init__(self, listen_address: str, *, options: Optional[Mapping[str, _core.Option]] = None) -> None:
@@ -109,7 +110,7 @@ class MasterNode:
         self._port = 0
 
     def run(self) -> None:
-        """Binds, listens and runs in a thread of the library. Does not wait."""
+        """Binds its addresses and serves them on a thread of the library. Does not wait."""
         if self._server.job is not None:
             raise InvalidUsage("MasterNode: run() was already called", result=Result.INVALID_USAGE)
         _await_interrupted()
@@ -118,25 +119,26 @@ class MasterNode:
 
     @property
     def port(self) -> int:
-        """Port of its first address."""
+        """Port of the first address."""
         return self._port or self._server.port()
 
     def interrupt(self) -> None:
-        """Requests the end of the master: it notifies its peers and closes all connections. Does not wait. May be
-        called any number of times."""
+        """Requests the master to end: it notifies its peers and closes all connections. Does not wait. May be called
+        repeatedly."""
         if self._server.job is None:
             raise InvalidUsage("MasterNode: interrupt() before run()", result=Result.INVALID_USAGE)
         self._server.interrupt()
 
     def reload(self) -> None:
-        """Reads its certificates again, for later connections; the log reports unusable certificates. Does not wait."""
+        """Reloads the certificates, for later connections. Unusable certificates are reported in the log. Does not
+        wait."""
         if self._server.job is None:
             raise InvalidUsage("MasterNode: reload() before run()", result=Result.INVALID_USAGE)
         self._server.reload()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until the master has ended. Returns false if it has not ended after `timeout` seconds. Raises
-        InternalError if a bug has ended it."""
+        """Waits until the master has ended. Returns false if it is still running after `timeout` seconds. Raises
+        InternalError if a bug ended it."""
         job = self._server.job
         if job is None:
             raise InvalidUsage("MasterNode: wait() before run()", result=Result.INVALID_USAGE)
@@ -151,7 +153,7 @@ class MasterNode:
         return ended
 
     def close(self) -> None:
-        """Interrupts the master and waits until it has ended. May be called any number of times."""
+        """Interrupts the master and waits until it has ended. May be called repeatedly."""
         if self._server.job is None:
             self._server.destroy()
         elif self._server.is_of_this_process:
@@ -172,7 +174,8 @@ class MasterNode:
 
 
 def at_exit() -> None:
-    """Waits for the masters that still run. Ctrl-C interrupts them, also the Ctrl-C that has ended the program."""
+    """Waits for the masters that are still running. Ctrl-C interrupts them; so did the Ctrl-C that ended the program.
+    """
     servers: List[_Server] = [server for server in list(running) if server.is_of_this_process]
     try:
         if getattr(sys, "last_type", None) is KeyboardInterrupt:

@@ -1,6 +1,6 @@
-"""Finds and loads the C library and declares its functions, without knowledge of their purpose.
+"""Finds and loads the C library and declares its functions. Does not depend on their semantics.
 
-PCCL_LIBRARY in the environment replaces the library beside this file, for development.
+For development, the environment variable PCCL_LIBRARY selects a library other than the bundled one.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class PeerIdC(ctypes.Structure):
 
 @functools.lru_cache(maxsize=None)
 def ids_type(count: int) -> Any:
-    """Returns the type of an array of ids. Cached: ctypes forgets a type without arrays, and takes long to create it
-    again."""
+    """Returns the type of an array of ids. The result is cached, because ctypes takes long to create array types and
+    frees them when unused."""
     return PeerIdC * count
 
 
@@ -281,11 +281,11 @@ class FailureC(ctypes.Structure):
 
 LogCallback = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_char_p, c_void_p)
 
-ANY_PEER = 0xFFFFFFFF  # in pcclRecv: any sender
+ANY_PEER = 0xFFFFFFFF  # for pcclRecv: receives from any sender
 _LAUNCH = c_void_p, c_void_p, POINTER(AsyncReduceOpC)  # options, communicator, handle
 _LAUNCH_OF_BLOBS = c_void_p, c_void_p, c_void_p, c_void_p
 
-# All functions return a pcclResult_t, except those of _RETURNS.
+# Functions not listed in _RETURNS return a pcclResult_t.
 _ARGUMENTS: Dict[str, List[Any]] = {
     "pcclInit": [],
     "pcclGetBuildInfo": [POINTER(BuildInfoC)],
@@ -382,7 +382,7 @@ def _candidates() -> Tuple[str, ...]:
     if chosen:
         return (chosen,)
     bundled = _HERE / _FILE
-    # If the package has no library, it uses an installed one, which the system's loader finds.
+    # A package without a library uses an installed one, which the system's loader finds.
     return (str(bundled),) if bundled.exists() else (_FILE,)
 
 
@@ -408,7 +408,7 @@ lib = _load()
 
 
 class Why(NamedTuple):
-    """The reason for a failed call, with its details. precise: a code that is more specific than the call's result."""
+    """The reason of a failed call, with details. precise: a code that is more specific than the call's result."""
 
     reason: str
     sequence: Optional[int] = None
@@ -425,8 +425,8 @@ _label = _Label()
 
 
 def labeled(label: bytes, call: Callable[[], int]) -> int:
-    """Runs call() with this label, or none, for its launches. A signal handler may reduce between setting the label and
-    the launch, so it restores the outer label."""
+    """Runs call() with this label for the operations it launches; "" means none. A signal handler may launch operations
+    between setting the label and the launch, so the previous label is restored."""
     outer = _label.now
     if not label and not outer:
         return call()
@@ -447,14 +447,14 @@ def peer_name(comm: Any, peer: bytes) -> str:
 
 
 def member_count(comm: Any) -> int:
-    """Returns the number of members of the group; 0 for an unconnected communicator."""
+    """Returns the number of members of the group; 0 if the communicator is not connected."""
     count = c_size_t()
     lib.pcclGetMembers(comm, None, 0, ctypes.byref(count), None)
     return count.value
 
 
 def last_failure(comm: Any = None) -> Why:
-    """Returns the reason why the calling thread's last failed call on this communicator failed."""
+    """Returns the reason of the calling thread's last failed call on this communicator."""
     text: bytes = lib.pcclGetLastError(comm) or b""
     known = FailureC(size=ctypes.sizeof(FailureC))
     lib.pcclGetLastFailure(comm, ctypes.byref(known))

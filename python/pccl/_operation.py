@@ -1,4 +1,4 @@
-"""Operations from their launch to their end."""
+"""A launched operation, from its launch to its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLOSED = int(Result.ABORTED), _native.Why("the communicator was closed before t
 _FOREIGN_WORDS = "this operation belongs to the parent process and cannot be awaited after a fork"
 _FOREIGN = int(Result.INVALID_USAGE), _native.Why(_FOREIGN_WORDS), _NOTHING
 
-# Tag, numbers and participants from the library, or the finished description.
+# Tag, C info and participants as the library returned them, or the OperationInfo made from them.
 Description = Union[OperationInfo, Tuple[int, _native.OperationInfoC, Any]]
 
 
@@ -52,7 +52,7 @@ class Outcome:
 
 
 class Blobs:
-    """Blobs that an operation returns. The memory belongs to the library until the last reference to it is dropped."""
+    """Blobs returned by an operation. The library's memory is freed when the last reference is dropped."""
 
     def __init__(self) -> None:
         self.c = _native.BlobsC(size=ctypes.sizeof(_native.BlobsC))
@@ -74,17 +74,17 @@ class Blobs:
 
 
 class Arrivals:
-    """Calls the user's function with each blob that arrives, on the thread that awaits the operation for the user,
-    whichever thread does so in the library."""
+    """Passes each blob that arrives to the user's function. The function runs on the thread that waits for the
+    operation on behalf of the user, whichever thread awaits it in the library."""
 
     def __init__(self, show: Callable[[str, memoryview], Any], blobs: Blobs) -> None:
         self._show = show
         self._arrived: queue.SimpleQueue[Optional[Tuple[str, memoryview]]] = queue.SimpleQueue()
-        arrived = self._arrived  # a reference from the callback to this object would be a cycle
+        arrived = self._arrived  # the callback must not refer to this object, which would be a cycle
         self.c = _native.ArrivalCallback(lambda part, _: arrived.put(blobs.view(part.contents)))
 
     def ending(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Returns a call that awaits the operation and then marks the end of the arrivals."""
+        """Returns a function that runs `call` and then marks the end of the arrivals."""
 
         def ends() -> None:
             try:
@@ -95,7 +95,7 @@ class Arrivals:
         return ends
 
     def show(self, seconds: Optional[float]) -> None:
-        """Shows arrivals until the end, for at most this many seconds."""
+        """Passes on arrivals until the end, for at most this many seconds."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = _threads.SLICE_S if end is None else max(0.0, min(_threads.SLICE_S, end - time.monotonic()))
@@ -106,12 +106,12 @@ class Arrivals:
                     return
                 continue
             if one is None:
-                self._arrived.put(None)  # for any other thread that waits
+                self._arrived.put(None)  # wakes any other waiting thread
                 return
             self._show(*one)
 
     def show_now(self) -> None:
-        """Shows the arrivals so far. Logs exceptions, as no caller can receive them."""
+        """Passes on the arrivals so far. Logs exceptions, because no caller could catch them."""
         try:
             self.show(0)
         except Exception:
@@ -119,13 +119,13 @@ class Arrivals:
 
 
 class Finishing(Protocol):
-    """Copies a result to its destination."""
+    """An object that copies a result to its destination."""
 
     def finish(self) -> None: ...
 
 
 class Work:
-    """An operation to launch, and all memory that the library reads and writes."""
+    """An operation to be launched, and all memory that the library reads and writes for it."""
 
     def __init__(
         self,
@@ -139,12 +139,12 @@ class Work:
         blobs: Optional[Blobs] = None,
         arrivals: Optional[Arrivals] = None,
     ) -> None:
-        """function   the C function without "Async", as in errors
+        """function   name of the C function without "Async", as used in errors
         options    address of the C struct
-        arguments  arguments of the function, before the options
+        arguments  arguments of the function that precede the options
         pins       objects that keep the memory alive
-        world      number of participants; None: unknown, as no members are given; 0: the info is not read
-        blobs      the library's results"""
+        world      number of participants; None: unknown, because no members are given; 0: the info is not read
+        blobs      results in memory of the library"""
         self.function = function
         self.tag = tag
         self.options = options
@@ -162,23 +162,23 @@ class Work:
         return code
 
 
-# Launching functions that are not the name of the blocking one with "Async".
+# Launching functions whose name is not the blocking function's name with "Async".
 LAUNCHES = {"pcclAllReduce": "pcclAllReduceWithOptionsAsync"}
 
 
 class Operation:
-    """An operation from its launch to its end. Keeps the memory that the library reads and writes.
+    """An operation from its launch to its end. Keeps the memory alive that the library reads and writes.
 
-    One thread at a time awaits it in the library: the thread that has the turn. The outcome is stored here, for any
-    number of waiting threads and despite interrupts.
+    One thread at a time, which has the turn, awaits it in the library. The outcome is stored here, so that any number
+    of threads can wait for it, and interrupts do not lose it.
     """
 
     outcome: Optional[Outcome] = None
     _job: Optional[_threads.Job[None]] = None
-    _waits = False  # true if a thread waits for the job and sees arrivals
+    _waits = False  # true if a thread waits for the job and passes on arrivals
 
     def __init__(self, core: Core, work: Work, blocking: bool) -> None:
-        """blocking: the caller uses one call from launch to end."""
+        """blocking: a single call launches and awaits the operation."""
         self.tag = work.tag
         self._blocking = blocking
         self._function = work.function
@@ -194,7 +194,8 @@ class Operation:
         self._begin = time.monotonic()
 
     def _launch_among(self, comm: Any, work: Work) -> int:
-        # A participant is a member before the launch or, if another thread admits newcomers during the call, after it.
+        # A participant was a member before the launch, or after it if another thread admitted newcomers during the
+        # call.
         before = _native.member_count(comm)
         code = work.launch(comm, ctypes.byref(self._handle))
         if code == _SUCCESS:
@@ -205,7 +206,8 @@ class Operation:
         core = self._core
         function = self._function if self._blocking else self._function + "Async"
         try:
-            # From here on the communicator pins it, so that no interrupt between the next lines can free the memory.
+            # From here on the communicator keeps this object alive, so an interrupt between the next lines cannot free
+            # the memory.
             core.depend(self)
             work, handle = self._work, ctypes.byref(self._handle)
             assert work is not None
@@ -228,8 +230,9 @@ class Operation:
             raise
 
     def carry_out(self) -> None:
-        """Launches the operation and waits for its end. Only for blocking calls: no other thread has the operation, and
-        an interrupt gives it up. So this thread first waits in the library, where most operations end."""
+        """Launches the operation and waits until it has ended. For blocking calls only: no other thread uses the
+        operation, and an interrupt abandons it. This thread may therefore first wait inside the library, where most
+        operations end."""
         self.launch()
         if self._arrivals is None:
             self._await(_SLICE_MS)
@@ -237,7 +240,8 @@ class Operation:
             self.wait()
 
     def abandon(self) -> None:
-        """Releases the operation's tag and memory at its end, for a handle that was dropped."""
+        """Makes sure that the tag and the memory are released when the operation ends. Called when its handle is
+        dropped."""
         if self.outcome is not None or self.foreign:
             return
         if self._handle.comm:
@@ -247,23 +251,24 @@ class Operation:
 
     @property
     def foreign(self) -> bool:
-        """True if it belongs to the parent process of a fork."""
+        """True if the operation belongs to the parent process of a fork."""
         return self._pid != os.getpid()
 
     # ---- waiting
 
     def poll(self, seconds: float) -> bool:
-        """Waits for the turn and then for the end, for at most `seconds` each. Returns true if it has ended. Never call
-        it on the main thread: a signal could lose the outcome, which the library returns only once."""
+        """Waits for the turn and then for the end, for at most `seconds` each. Returns true if the operation has ended.
+        Must not run on the main thread: the library returns the outcome only once, and a signal handler could lose it.
+        """
         ended = self.wait_here(seconds)
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()
         return ended
 
     def wait_here(self, seconds: float) -> bool:
-        """Waits on this thread, without signals, for the turn and then for the end, for at most `seconds` each. Returns
-        true if it has ended. Unlike wait(), it needs no other thread. A signal handler that raises during the call may
-        lose the outcome: then abort the operation, and do not wait again."""
+        """Waits for the turn and then for the end, for at most `seconds` each, and does not handle signals. Returns
+        true if the operation has ended. Unlike wait(), it needs no other thread. If a signal handler raises during the
+        call, the outcome may be lost: abort the operation then, and do not wait for it again."""
         if self.foreign:
             return self.wait()
         if self.outcome is None:
@@ -290,7 +295,7 @@ class Operation:
             self._end(*_CLOSED)  # its memory is released with the communicator
             return
         try:
-            work = self._work  # None: its communicator has just ended
+            work = self._work  # None: the communicator has just ended
             described: Description = _NOTHING
             place, most = None, self._most
             if most > 0:
@@ -312,12 +317,12 @@ class Operation:
         blobs = work.blobs.take() if work is not None and work.blobs is not None else []
         if self._arrivals is not None and not self._waits:
             self._arrivals.show_now()  # before the end is known
-        work = None  # it has the buffers, which the caller may resize as soon as the end is known
+        work = None  # drops the buffers, which the caller may resize as soon as it learns of the end
         self._release_memory()
         self._end(code, why, described, blobs)
 
     def _release_memory(self) -> None:
-        """Releases its memory, which the library no longer uses."""
+        """Releases the memory, which the library no longer uses."""
         self._work = None
         self._core.release(self)
 
@@ -332,11 +337,11 @@ class Operation:
         for callback in callbacks:
             try:
                 callback()
-            except BaseException:  # even a SystemExit must not end the thread that serves all operations
+            except BaseException:  # not even a SystemExit may end the thread that serves all operations
                 _log.exception("a callback of the operation with tag %d failed", self.tag)
 
     def awaited(self, code: int, why: _native.Why) -> None:
-        """Records an outcome that the library has returned elsewhere, without an info."""
+        """Records an outcome that the library returned through another call, without an info."""
         self._release_memory()
         self._end(code, why, _NOTHING)
 
@@ -345,7 +350,7 @@ class Operation:
         self._end(*_CLOSED)
 
     def wait(self, seconds: Optional[float] = None) -> bool:
-        """Waits for at most `seconds`. Returns true if it has ended."""
+        """Waits for at most `seconds`. Returns true if the operation has ended."""
         ended = self.outcome is not None or self._wait(seconds)
         if ended and self._arrivals is not None:
             self._arrivals.show(0)  # the arrivals since the last call
@@ -379,7 +384,8 @@ class Operation:
         self._mutex = threading.Lock()
 
     def test(self) -> bool:
-        """Returns true if an await would return at once. Does not end the operation, so any thread may call it."""
+        """Returns true if awaiting the operation would not block. Does not complete the operation, so any thread may
+        call it."""
         if self.outcome is not None or self.foreign:
             return True
         visit = self._core.enter()
@@ -390,11 +396,12 @@ class Operation:
             code = _native.lib.pcclTestAsyncReduce(ctypes.byref(self._handle), ctypes.byref(done))
         finally:
             self._core.leave(visit)
-        # Any failure means that another thread has just awaited it, or that an await fails at once.
+        # A failure means that another thread has just awaited the operation, or that awaiting it would fail without
+        # blocking.
         return done.value or code != _SUCCESS
 
     def when_ended(self, callback: Callable[[], None]) -> None:
-        """Calls the callback once when the operation has ended, on any thread, perhaps at once."""
+        """Calls the callback once, when the operation has ended: on any thread, possibly immediately."""
         with self._mutex:
             if self.outcome is None:
                 self._callbacks.append(callback)
@@ -410,7 +417,7 @@ class Operation:
 
 
 def adopted(core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> Operation:
-    """Makes an operation of an all-reduce that the library has launched. Its info has no participants."""
+    """Returns an Operation for an all-reduce that the library has launched. Its info has no participants."""
     operation = Operation(core, Work("pcclAllReduce", tag, None, (), pins, world=0), False)
     operation._handle = handle
     core.depend(operation)
@@ -418,7 +425,8 @@ def adopted(core: Core, tag: int, handle: _native.AsyncReduceOpC, pins: Any) -> 
 
 
 class _Watcher:
-    """One thread that awaits all operations without a waiting thread: operations with futures, and dropped ones."""
+    """A thread that awaits all operations for which no thread waits: those with futures, and those whose handles were
+    dropped."""
 
     _PAUSE_MAX_MS = 16
 

@@ -1,4 +1,5 @@
-"""The operations: arguments, and their conversion for the library. For methods of Communicator, and for lists."""
+"""The operations: their arguments, and the conversion of these for the library. Used by methods of Communicator and by
+Communicator.run()."""
 
 from __future__ import annotations
 
@@ -16,18 +17,20 @@ from ._operation import Work
 from ._reduce import OperationInfo, ReduceDescriptor, ReduceOperandDescriptor, check_descriptor
 from ._staged import Staged, StagedTogether, placed
 
-# (where, given members) -> members, this peer's rank
+# (name for errors, given members) -> members, this peer's rank
 CountedOn = Callable[[str, Optional[Sequence[str]]], Tuple[Tuple[str, ...], int]]
 
 
 @described
 class ListedOperation:
-    """An operation of a list. Its attributes are the arguments; they may be changed while it is not in progress.
+    """An operation in a list for Communicator.run(). Its attributes are the arguments, which may be changed while the
+    operation is not in progress.
 
-    info   its result in the last list, as returned by the method; None if it has not succeeded
+    info   the result that the corresponding method returns, from the last run(); None if the operation has not
+    succeeded
     """
 
-    # Methods of Communicator also build their operations from this class.
+    # Methods of Communicator also create their operations from this class.
 
     tag: int = 0
     label: str = ""
@@ -37,26 +40,26 @@ class ListedOperation:
         "quantization", "max_bytes", "on_arrival", "label", "factor",
     )
     _NUMBER: ClassVar[int] = -1  # number in pcclCollective_t
-    _PLACES: ClassVar[str] = ""  # members of pcclOperation_t for the arguments of the C function
+    _PLACES: ClassVar[str] = ""  # fields of pcclOperation_t for the arguments of the C function
 
     def _begin(self) -> None:
         self.info: Optional[OperationInfo] = None
 
     def _make(self, where: str, counted_on: CountedOn) -> Work:
-        """Checks the arguments and returns the operation to launch. where: name in errors."""
+        """Checks the arguments and returns the operation to launch. where: the name for errors."""
         return self._fill(Options(where, self.tag, label=_core.label(where, self.label)))
 
     def _fill(self, options: Options) -> Work:
         raise NotImplementedError
 
     def _take(self, info: Optional[OperationInfo], work: Optional[Work] = None) -> None:
-        """Sets the result. None: it has not succeeded yet."""
+        """Sets the result. None: the operation has not succeeded yet."""
         self.info = info
 
 
 @described
 class _OfMembers(ListedOperation):
-    """A listed operation with a list of members."""
+    """A listed operation that can require members."""
 
     members: Optional[Sequence[str]] = None
     alone_ok: bool = False
@@ -80,7 +83,7 @@ class _OfMembers(ListedOperation):
 
 @described
 class _OfElements(_OfMembers):
-    """Moves elements, which a codec may pack."""
+    """An operation that moves elements, which a codec may pack."""
 
     quantization: Optional[QuantizationOptions] = None
 
@@ -89,7 +92,7 @@ class _OfElements(_OfMembers):
 
 @described
 class _Reducing(_OfElements):
-    """Reduces by `op`."""
+    """An operation that reduces by `op`."""
 
     factor: Optional[float] = None
 
@@ -174,7 +177,7 @@ class Broadcast(_OfElements):
     _NUMBER, _PLACES = 1, "recvbuf count datatype root"
 
     def _fill(self, options: Options) -> Work:
-        """Only reads the root's buffer, unless a codec replaces its contents by the unpacked values."""
+        """Only reads the root's buffer, unless a codec replaces its contents with the unpacked values."""
         root = options.rank_of(self.root)
         is_root = root == options.rank
         is_written = not is_root or options.quantized
@@ -363,7 +366,7 @@ class Barrier(_OfMembers):
 
 @described
 class _Transfer(ListedOperation):
-    """A transfer from peer to peer. Not for lists."""
+    """A transfer between two peers. Not for lists."""
 
     t: Memory = argument(kw_only=False)
 
@@ -373,13 +376,13 @@ class _Transfer(ListedOperation):
         ids, peer = counted_on(where, None)[0], vars(self)["peer"]
         if isinstance(peer, str) and peer not in ids:
             _collectives.peer_ids(f"{where}: peer", (peer,))
-            ids = (*ids, peer)  # it has left: the library reports that
+            ids = (*ids, peer)  # the peer has left, and the library reports the error
         return self._fill(Options(where, self.tag, ids, label=_core.label(where, self.label)))
 
     def _fill(self, options: Options) -> Work:
         peer, sends = vars(self)["peer"], self._SENDS
         if len(options.members) < 2:
-            rank = 0  # any rank: the library reports that this peer is alone
+            rank = 0  # any rank, because the library reports that this peer is alone
         elif peer is None and not sends:
             rank = _native.ANY_PEER
         else:
@@ -401,7 +404,7 @@ class Send(_Transfer):
 
 @described
 class Recv(_Transfer):
-    """peer=None receives from any member."""
+    """A receive. peer=None: from any member."""
 
     peer: Union[int, str, None] = argument(kw_only=False, default=None)
 
@@ -418,7 +421,7 @@ class BlobOperation(_OfMembers):
     max_bytes: int = 256 << 20
 
     def _work(self, options: Options, function: str, arguments: Tuple[Any, ...], pins: Any) -> Work:
-        """Returns the operation to launch. Only methods have on_arrival."""
+        """Returns the operation to launch. Only methods can have on_arrival, not listed operations."""
         return options.work_of_blobs(function, arguments, pins, self.max_bytes, getattr(self, "on_arrival", None))
 
     def _begin(self) -> None:
@@ -435,7 +438,7 @@ class BlobOperation(_OfMembers):
 class AllGatherV(BlobOperation):
     """Communicator.all_gather_v, in a list.
 
-    blobs   the result of the method; empty until it has succeeded in the last list
+    blobs   the result that the method returns; empty until the operation has succeeded in the last run()
     """
 
     data: Memory = argument(kw_only=False)
@@ -451,7 +454,7 @@ class AllGatherV(BlobOperation):
 class GatherV(BlobOperation):
     """Communicator.gather_v, in a list.
 
-    blobs   the result of the method; empty until it has succeeded in the last list
+    blobs   the result that the method returns; empty until the operation has succeeded in the last run()
     """
 
     data: Memory = argument(kw_only=False)
@@ -468,7 +471,7 @@ class GatherV(BlobOperation):
 class ScatterV(BlobOperation):
     """Communicator.scatter_v, in a list.
 
-    part   the result of the method; None until it has succeeded in the last list
+    part   the result that the method returns; None until the operation has succeeded in the last run()
     """
 
     parts: Optional[Iterable[Memory]] = argument(kw_only=False, default=None)
@@ -477,7 +480,7 @@ class ScatterV(BlobOperation):
     _NUMBER, _PLACES, _IS_COUNTED = 11, "sendbuf count root", True
 
     def _fill(self, options: Options) -> Work:
-        """Uses the parts of the root only."""
+        """Ignores the parts unless this peer is the root."""
         root = options.rank_of(self.root)
         pins, listed = _collectives.part_list(options, self.parts) if root == options.rank else (None, ())
         arguments = ctypes.addressof(listed) if listed else None, len(listed), root
@@ -492,7 +495,7 @@ class ScatterV(BlobOperation):
 class AllToAllV(BlobOperation):
     """Communicator.all_to_all_v, in a list.
 
-    blobs   the result of the method; empty until it has succeeded in the last list
+    blobs   the result that the method returns; empty until the operation has succeeded in the last run()
     """
 
     parts: Iterable[Memory] = argument(kw_only=False)
@@ -506,7 +509,7 @@ class AllToAllV(BlobOperation):
 
 @described
 class _Seen:
-    """Adds the argument on_arrival of methods."""
+    """Adds the argument on_arrival, which only methods have."""
 
     on_arrival: Optional[OnArrival] = None
 

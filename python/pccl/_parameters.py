@@ -1,4 +1,4 @@
-"""The parameters of the library, which may be set in `options` and in the environment."""
+"""The library's parameters, which can be set in `options` and in the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _text(text: Optional[bytes]) -> str:
 
 
 def parameters() -> List[Parameter]:
-    """Returns all parameters. Parameters of scope "process" are read from the environment only."""
+    """Returns all parameters. Those with scope "process" are read from the environment only."""
     found = []
     for index in range(_native.lib.pcclGetParameterCount()):
         info = _native.ParameterInfoC(size=ctypes.sizeof(_native.ParameterInfoC))

@@ -1,4 +1,4 @@
-"""Re-exports the names of PCCL 1.0's module of this name."""
+"""Provides the names of PCCL 1.0's module pccl._pccl."""
 
 from ._codec import QuantizationOptions
 from ._communicator import Communicator

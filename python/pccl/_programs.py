@@ -1,4 +1,4 @@
-"""Runs programs of the C library in place of this one."""
+"""Finds and runs programs of the C library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import List, Optional, Sequence
 
 
 def _is_program(path: Path) -> bool:
-    """Excludes pip's scripts of the same name, which would call themselves forever."""
+    """Returns true for a binary. Scripts of the same name that pip installed would call themselves forever."""
     if not os.access(path, os.X_OK):
         return False
     with open(path, "rb") as file:
@@ -19,8 +19,8 @@ def _is_program(path: Path) -> bool:
 
 
 def find(name: str) -> Optional[str]:
-    """Returns the path of a program: bundled with the package, built with the library of PCCL_LIBRARY, or installed.
-    None if all are missing."""
+    """Returns the path of a program: bundled with the package, built beside the PCCL_LIBRARY, or installed. Returns
+    None if it is not found."""
     places: List[Path] = [Path(__file__).resolve().parent / "bin" / name]
     chosen = os.environ.get("PCCL_LIBRARY")
     if chosen:
@@ -33,7 +33,7 @@ def find(name: str) -> Optional[str]:
 
 
 def run(name: str, arguments: Optional[Sequence[str]]) -> int:
-    """Replaces this process by the program or, where that is impossible, waits for it and returns its exit status."""
+    """Replaces this process with the program. Where that is impossible, waits for it and returns its exit status."""
     path = find(name)
     if path is None:
         print(f"{name}: not included in this installation of the Python package", file=sys.stderr)

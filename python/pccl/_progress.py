@@ -24,11 +24,11 @@ class Progress:
 
     call: str  # name of the call
     elapsed_s: float
-    done: int  # bytes of shared state fetched so far
-    total: int  # bytes of shared state to fetch; 0: none, or not yet known
+    done: int  # number of bytes of shared state fetched so far
+    total: int  # number of bytes of shared state to fetch; 0: none, or not known yet
     rate: float  # bytes per second so far; 0: unknown
-    remaining_s: Optional[float]  # at this rate; None: unknown
-    waits: str  # a line for each known wait for another peer; "" without waits
+    remaining_s: Optional[float]  # time left at this rate; None: unknown
+    waits: str  # a line for each known wait for another peer; "" if there are none
 
     def __str__(self) -> str:
         parts = [f"{self.call}, {self.elapsed_s:.0f} s"]

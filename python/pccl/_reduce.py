@@ -14,7 +14,7 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 @dataclass(frozen=True)
 class ReduceInfo:
-    """The result of a reduction: the number of peers that took part, and the payload bytes that this peer sent and
+    """Result of a reduction: the number of peers that took part, and the payload bytes that this peer sent and
     received."""
 
     local_world_size: int
@@ -29,14 +29,14 @@ class ReduceInfo:
 
 @dataclass(frozen=True)
 class OperationInfo(ReduceInfo):
-    """The result of an operation; its local_world_size is the number of participants.
+    """Result of an operation; local_world_size is the number of participants.
 
     tag           tag of the operation
     sequence      its number within the tag, the same on all peers
     rank          rank of this peer among the participants
     participants  ids of the participants, in order of their ranks
-    codec         codec of the elements; for an automatic codec, the chosen one
-    why           reason for the choice of an automatic codec, in words
+    codec         codec of the elements; the selected one if the codec is automatic
+    why           reason for the selection of an automatic codec
     """
 
     tag: int = 0
@@ -51,7 +51,7 @@ _CODECS = {int(kind): kind for kind in QuantizationAlgorithm}
 
 
 def info_of(tag: int, info: _native.OperationInfoC, ids: Any) -> OperationInfo:
-    """Returns the description. After a failure, fields that the library did not write are zero."""
+    """Converts the library's info. After a failure, fields that the library did not write are zero."""
     participants = tuple([one.digits.decode() for one in ids[: info.world]])
     numbers = info.world, info.tx_bytes, info.rx_bytes, tag, info.sequence, info.rank
     return OperationInfo(*numbers, participants, _CODECS[info.codec], info.why.decode())
@@ -71,10 +71,10 @@ class ReduceOperandDescriptor:
 
 @dataclass
 class ReduceDescriptor:
-    """One reduction. All members must be equal on all peers of the group."""
+    """Description of a reduction. All fields must be equal on all peers of the group."""
 
     count: int
-    op: Op  # "sum" is ReduceOp.SUM
+    op: Op  # a ReduceOp, or its name, such as "sum"
     tag: int
     operand_descriptor: ReduceOperandDescriptor
     quantization_options: Optional[QuantizationOptions] = None
@@ -113,7 +113,7 @@ class ReduceOpDescriptor:
     def from_buffers(
         cls, send: _buffers.Memory, recv: _buffers.Memory, reduce_descriptor: ReduceDescriptor
     ) -> ReduceOpDescriptor:
-        """Makes a descriptor of any buffers that all_reduce accepts. Keeps them alive."""
+        """Creates a descriptor from any buffers that all_reduce accepts, and keeps them alive."""
         made = cls(0, 0, reduce_descriptor)
         made._take(send, recv)
         return made
@@ -146,13 +146,13 @@ class ReduceOpDescriptor:
         return self._pinned()[0]
 
     def to_c_inpl(self, target: _native.ReduceOpDescriptorC) -> None:
-        """Writes the result of to_c() into an existing structure."""
+        """Like to_c(), but writes into an existing structure."""
         made = self.to_c()
         ctypes.memmove(ctypes.byref(target), ctypes.byref(made), ctypes.sizeof(made))
 
     def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
-        """Returns the current descriptor and the owners of its memory: a torch tensor can be given other memory (`.data
-        = ...`)."""
+        """Returns the current C descriptor and the owners of its memory. Looks up the address again for torch tensors,
+        which can be given other memory (`.data = ...`)."""
         if self._memory is not None and self._memory[0].family == "torch":
             self._take(self._memory[0].owner, self._memory[1].owner)
         made = _native.ReduceOpDescriptorC(

@@ -1,4 +1,4 @@
-"""Result codes of the C interface, with the names that PCCL 1.0's Python package gave them."""
+"""Result codes of the C interface, with the names of PCCL 1.0's Python package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class _Code(enum.IntEnum):
-    """Equal to its number, and printed by name in every version of Python."""
+    """An integer enumeration that prints by name in every version of Python."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
@@ -29,7 +29,7 @@ class Result(_Code):
     PENDING_ASYNC_OPS = 10
     UPDATE_TOPOLOGY_FAILED = 11
     TOPOLOGY_OPTIMIZATION_FAILED = 12
-    # Not in PCCL 1.0. They appear in PCCLError.ext; PCCLError.result has PCCL 1.0's code for them.
+    # Not in PCCL 1.0. Found in PCCLError.ext; PCCLError.result has PCCL 1.0's code instead.
     TIMEOUT = 13
     ABORTED = 14
     VERSION_MISMATCH = 15

@@ -1,4 +1,4 @@
-"""Lists in progress: of operations of all kinds, and of reductions."""
+"""Lists of operations and of reductions in progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _operations(what: str, given: Any) -> List[ListedOperation]:
 
 
 class Run:
-    """A list in progress, with all memory that the library reads and writes."""
+    """A list of operations in progress, with all memory that the library reads and writes."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class Run:
         self._made: List[Optional[Work]] = [None] * count
         self._entries = (_native.OperationC * count)()
         self._infos = (_native.OperationInfoC * count)()
-        self._participants = [_native.ids_type(len(members))() for _ in range(count)]  # no newcomers during the list
+        # Large enough, because no newcomers are admitted during the list
+        self._participants = [_native.ids_type(len(members))() for _ in range(count)]
         for index in range(count):
             self._make(index, members, rank)
         self._options = _native.RunOptionsC(
@@ -100,7 +101,7 @@ class Run:
     # ---- results
 
     def end(self) -> None:
-        """Sets the results of the operations that have succeeded so far."""
+        """Stores the results of the operations that have succeeded so far."""
         for index, (operation, made) in enumerate(zip(self._operations, self._made)):
             info = self._infos[index]
             if operation.info is not None or info.world == 0 or made is None:
@@ -119,8 +120,7 @@ class Run:
 
 
 def _is_of_another_copy(entry: Any) -> bool:
-    """Returns true for a descriptor of another copy of this package, which the process has loaded under another name or
-    a second time."""
+    """Returns true for a descriptor from another copy of this package, loaded under another name or a second time."""
     return type(entry).__name__ == "ReduceOpDescriptor" and hasattr(entry, "_pinned")
 
 

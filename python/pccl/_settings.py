@@ -1,4 +1,4 @@
-"""Settings: frozen dataclasses, whose fields are the keywords of a constructor, and checks of their values."""
+"""Settings: frozen dataclasses whose fields are the keyword arguments of a constructor, and checks of their values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence, Union
 from ._described import Field, dataclass_transform, function_of
 from ._errors import InvalidArgument
 
-# Returns the value, perhaps as another type; raises if it is invalid for the setting of this name.
+# A check returns the value, possibly converted, or raises if it is invalid for the setting of this name.
 Check = Callable[[str, Any], Any]
 
 if TYPE_CHECKING:
@@ -24,24 +24,23 @@ def setting(
 ) -> Any:
     """Declares a setting that needs more than a type and a default.
 
-    default: without it the setting must be given.
-    check: a function of the name and the value, which returns the value to use, or raises.
-    same: whether all peers need an equal value; or a function that returns, for the value, the one that peers compare.
+    default: if omitted, the setting is required. check: see Check. same: whether the value must be equal on all peers;
+    or a function that returns the part of the value that must be.
     """
     about = {"same": same} if check is None else {"same": same, "check": check}
     return dataclasses.field(default=default, metadata=about)
 
 
 def position(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
-    """Declares an argument that may be given by position. kw_only must be False: type checkers read it."""
+    """Declares a positional argument. kw_only must be False: type checkers read it."""
     assert not kw_only
     return dataclasses.field(default=default, repr=False, metadata={"same": False, "is_positional": True})
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(setting, position))
 class Declared:
-    """Makes each class that derives from it a frozen dataclass. The constructor takes the fields by name, checks each
-    value, and calls _check(). A field that is declared again with another default keeps its check."""
+    """Base that makes each subclass a frozen dataclass. The constructor takes the fields by name, checks each value,
+    and calls _check(). A field that a subclass declares again with another default keeps its check."""
 
     _about: Dict[str, Any] = {}
 
@@ -97,7 +96,7 @@ def _annotations(cls: type) -> Dict[str, Any]:
 
 
 def integer(least: int, most: Optional[int] = None, words: str = "") -> Check:
-    """Returns a check for integers in a range. words: the expectation in the error for a value above `most`."""
+    """Returns a check for integers in a range. words: text of the error for a value above `most`."""
 
     def check(name: str, value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -110,7 +109,7 @@ def integer(least: int, most: Optional[int] = None, words: str = "") -> Check:
 
 
 def finite(*, zero: bool = False, most: float = 1.0) -> Check:
-    """Returns a check for a finite number above 0, or with zero=True of at least 0."""
+    """Returns a check for finite numbers above 0, or including 0 if zero=True."""
     limit = "" if most == math.inf else f" and at most {most:g}"
     expected = f"at least 0{limit}" if zero else f"more than 0{limit}"
 
@@ -125,7 +124,7 @@ def finite(*, zero: bool = False, most: float = 1.0) -> Check:
 
 
 def where(holds: Callable[[Any], bool], expected: str, found: str = ": ") -> Check:
-    """Returns a check by a predicate. found: the text between name and value in the error."""
+    """Returns a check by a predicate. found: separator of name and value in the error."""
 
     def check(name: str, value: Any) -> Any:
         try:

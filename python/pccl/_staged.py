@@ -1,4 +1,4 @@
-"""Copies of CUDA tensors in page-locked memory, for the library."""
+"""Copies of CUDA tensors in page-locked host memory, which the library uses in their place."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def on_device(buffer: Buffer) -> bool:
 
 
 class Staged:
-    """CUDA tensors staged in page-locked host memory of `count` elements: copies `source` to its element `begin` and,
-    when the operation has succeeded, the elements from `end` on to `target`."""
+    """Page-locked host memory of `count` elements for CUDA tensors. Copies `source` to the elements from `begin` on.
+    When the operation has succeeded, copies the elements from `end` on to `target`."""
 
     def __init__(self, count: int, source: Any, begin: int, target: Any, end: int) -> None:
         given = target if source is None else source
@@ -32,7 +32,7 @@ class Staged:
         host: Any = torch.empty(count, dtype=given.dtype, device="cpu", pin_memory=True)
         self._host = host
         if source is not None:
-            host[begin : begin + source.numel()].copy_(source.reshape(-1))  # waits for the work on it in this stream
+            host[begin : begin + source.numel()].copy_(source.reshape(-1))  # waits for its pending work in this stream
         self._address = int(host.data_ptr())
         self._itemsize = int(host.element_size())
 
@@ -47,7 +47,7 @@ class Staged:
 
 def fuse(pinned: Sequence[Tuple[_native.ReduceOpDescriptorC, Any]]) -> Any:
     """Points descriptors of CUDA tensors at page-locked memory. Returns an object whose bring() copies the results to
-    the tensors; None if there are no CUDA tensors."""
+    the tensors, or None if there are no CUDA tensors."""
     places = [(made, memory) for made, memory in pinned if memory is not None and on_device(memory[0])]
     if not places:
         return None
@@ -71,8 +71,8 @@ class StagedTogether:
 def placed(
     count: int, source: Optional[Buffer], begin: int, target: Optional[Buffer], end: int
 ) -> Tuple[Optional[int], Optional[int], Optional[Staged]]:
-    """Returns the addresses of source and target for the library. On a device: of a copy of `count` elements, with the
-    source at `begin` and the target at `end`."""
+    """Returns the addresses of source and target for the library. For tensors on a device, these are in a staged copy
+    of `count` elements, with the source at `begin` and the target at `end`."""
     given = source or target
     assert given is not None
     if not on_device(given):

@@ -13,14 +13,14 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 @dataclass(frozen=True)
 class SharedStateSyncInfo:
-    """Payload bytes that this peer sent and received in a synchronization."""
+    """Number of payload bytes that this peer sent and received in a synchronization."""
 
     tx_bytes: int
     rx_bytes: int
 
 
 class TensorInfo:
-    """A named tensor of a shared state, in the memory of the processor or of a CUDA device."""
+    """A named tensor of a shared state, in host memory or on a CUDA device."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class TensorInfo:
 
     @classmethod
     def from_buffer(cls, tensor: _buffers.Memory, name: str, *, allow_content_inequality: bool = False) -> TensorInfo:
-        """Makes a TensorInfo of a numpy array, a torch tensor, or any object that all_reduce accepts. Keeps it alive.
-        """
+        """Creates a TensorInfo from any buffer that all_reduce accepts, such as a numpy array or a torch tensor. Keeps
+        it alive."""
         buffer = _buffers.of(tensor, f"TensorInfo: {name}")
         _buffers.need_writable(buffer, tensor, f"TensorInfo: {name}")
         made = cls(
@@ -71,8 +71,8 @@ class TensorInfo:
         return cls.from_buffer(tensor, name, allow_content_inequality=allow_content_inequality)
 
     def _follow(self) -> None:
-        """Looks up the current address of the tensor's memory: programs replace it (`.data = ...`, optimizers that
-        reallocate)."""
+        """Looks up the current address of the tensor's memory, which the program may have replaced (`.data = ...`,
+        optimizers that reallocate)."""
         if self._buffer is None or self._buffer.family != "torch":
             return
         buffer = _buffers.of(self._tensor, f"shared state: {self.name}")
@@ -87,8 +87,8 @@ class TensorInfo:
 
 
 class Prepared:
-    """A shared state as passed to the library, with all memory that the call reads and writes: other calls may prepare
-    the same state concurrently, and the call may outlive its caller."""
+    """A shared state in the form of the library, with all memory that the call reads and writes. Each call has one,
+    because several calls may use the same state concurrently, and a call may outlive its caller."""
 
     def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
         self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
@@ -105,7 +105,7 @@ class Prepared:
             )
         self._c = _native.SharedStateC(revision, len(infos), self.infos)
         self.reference = ctypes.byref(self._c)
-        self.numbers: Dict[str, Any] = {}  # numbers of TrainingState
+        self.numbers: Dict[str, Any] = {}  # values of the numbers of a TrainingState
 
     @property
     def revision(self) -> int:
@@ -113,7 +113,7 @@ class Prepared:
 
 
 class SharedState:
-    """The tensors and their revision. Keeps the tensors alive."""
+    """Tensors and their revision. Keeps the tensors alive."""
 
     def __init__(self, tensor_infos: Sequence[TensorInfo]) -> None:
         infos = list(tensor_infos)
@@ -138,7 +138,7 @@ class SharedState:
         self._revision = number("SharedState: revision", value, 0, 1 << 64)
 
     def push_revision(self) -> None:
-        """Increments the revision, before the next synchronization."""
+        """Increments the revision. Call it before the next synchronization."""
         self.revision += 1
 
     @property
@@ -146,7 +146,7 @@ class SharedState:
         return tuple(self._infos)
 
     def _prepare(self) -> Prepared:
-        """Returns the current state for the library."""
+        """Returns the current state in the form of the library."""
         for info in self._infos:
             info._follow()
         return Prepared(self._revision, self._infos)

@@ -1,8 +1,8 @@
-"""Threads of the package: all are daemons, started when first needed, and forgotten in a forked child.
+"""Threads of the package. All are daemons, started when first needed, and discarded in a forked child.
 
-There are two kinds. Helpers make blocking calls for the main thread, which waits where it sees signals: Python runs
-signal handlers only on the main thread, while it executes Python. The janitor does the work of finalizers, because
-these run at any moment, on any thread, under any lock.
+There are two kinds. Helpers make blocking calls for the main thread, so that it can wait in Python code: Python runs
+signal handlers only on the main thread, and only between its instructions. The janitor does the work of finalizers,
+which may run at any time, on any thread, while any lock is held.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any, Callable, Generic, List, Optional, TypeVar
 
 _T = TypeVar("_T")
 
-# Functions called when the interpreter ends, after communicators have been closed.
+# Functions called at interpreter exit, after the communicators have been closed.
 at_exit: List[Callable[[], None]] = []
 
-# Interval at which a wait lets Python check for signals. An interruptible lock wakes up at once.
+# Interval at which a wait lets Python check for signals. If the lock is interruptible, a signal ends the wait at once.
 SLICE_S = 0.05
 
 
 class Job(Generic[_T]):
-    """A call that another thread makes. Keeps its memory alive until it has ended, even if no thread waits for it."""
+    """A call that another thread makes. Keeps its memory alive until the call has returned, even if no thread waits for
+    it."""
 
     def __init__(self, call: Callable[[], _T]) -> None:
         self._call: Optional[Callable[[], _T]] = call
@@ -48,12 +49,13 @@ class Job(Generic[_T]):
         self._done.release()
 
     def wait(self, seconds: Optional[float] = None) -> bool:
-        """Waits. Returns true if it has ended. A signal interrupts it only if its handler raises."""
+        """Waits for at most `seconds`. Returns true if the call has returned. A signal interrupts the wait only if its
+        handler raises."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = SLICE_S if end is None else max(0.0, min(SLICE_S, end - time.monotonic()))
             if self._over:
-                return True  # even if a thread was interrupted while it held the lock
+                return True  # also if a thread was interrupted while it held the lock
             if self._done.acquire(timeout=left):
                 self._done.release()
                 return True
@@ -67,7 +69,7 @@ class Job(Generic[_T]):
 
 
 class Claim:
-    """The claim of a thread that waits for its turn or has it."""
+    """A claim to a turn, held by a thread that waits for it or has it."""
 
     __slots__ = ("mark", "__weakref__")
 
@@ -77,17 +79,18 @@ class Claim:
 class Turns:
     """A turn that one thread has at a time, in the order of the claims.
 
-    Not a lock: a signal handler may raise between any two instructions, so also between the acquisition of a lock and
-    the `try` that releases it. A claim that its thread abandons ends with the frame that refers to it.
+    This is not a lock, because a signal handler may raise between any two instructions, including the acquisition of a
+    lock and the `try` that releases it. A claim that its thread abandons ends with the stack frame that refers to it.
     """
 
     __slots__ = ("_line",)
 
     def __init__(self) -> None:
-        self._line: List[weakref.ref[Claim]] = []  # other threads change it concurrently: each use of it is one step
+        # Modified concurrently by other threads, so each access must be atomic
+        self._line: List[weakref.ref[Claim]] = []
 
     def claim(self) -> Claim:
-        """Adds a claim. Call leave() after it, with or without the turn."""
+        """Adds a claim. Call leave() in any case, even if the turn was not obtained."""
         claim = Claim()  # without a constructor, as in Core.enter()
         claim.mark = mark = weakref.ref(claim)
         self._line.append(mark)
@@ -109,7 +112,7 @@ class Turns:
             if left <= 0:
                 return False
             dropped: queue.SimpleQueue[Any] = queue.SimpleQueue()
-            watch = weakref.ref(first, dropped.put)  # ends soon after the claim has left
+            watch = weakref.ref(first, dropped.put)  # notifies `dropped` soon after the claim has left
             del first
             try:
                 dropped.get(timeout=left)
@@ -118,7 +121,7 @@ class Turns:
             del watch
 
     def _first(self) -> Claim:
-        """Returns the oldest claim. There is at least the caller's."""
+        """Returns the oldest claim. The caller must have a claim, so there is at least one."""
         while True:
             mark = self._line[0]
             claim = mark()
@@ -131,7 +134,7 @@ class Turns:
 
 
 class _Helper:
-    """A thread that makes calls, one after another."""
+    """A thread that makes calls one after another."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job[Any]] = queue.SimpleQueue()
@@ -165,8 +168,8 @@ def start(call: Callable[[], _T]) -> Job[_T]:
 
 
 def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
-    """Makes the call on another thread. Returns None if no thread can be started: at the interpreter's end, or if there
-    are too many."""
+    """Makes the call on another thread. Returns None if no thread can be started, because the interpreter is exiting or
+    there are too many."""
     try:
         helper = _helper()
     except RuntimeError:
@@ -177,18 +180,18 @@ def try_start(call: Callable[[], _T]) -> Optional[Job[_T]]:
 
 
 class Errands:
-    """Calls that a blocking call delegates to the thread that waits for it, whichever thread makes the blocking call.
-    """
+    """Functions that a blocking call runs on the thread that waits for it, even if the call itself was made on another
+    thread."""
 
     def __init__(self) -> None:
         self._home = threading.current_thread()
         self._requests: queue.SimpleQueue[Optional[Job[None]]] = queue.SimpleQueue()
         self._abandoned = False
-        self.error: Optional[BaseException] = None  # exception of the errand that failed
+        self.error: Optional[BaseException] = None  # exception that an errand raised
 
     def ask(self, call: Callable[[], None]) -> bool:
-        """Makes a call on the waiting thread. Call it within the blocking call. Returns false if the call raised, or if
-        the thread no longer waits."""
+        """Runs a function on the waiting thread. Must be called from within the blocking call. Returns false if the
+        function raised, or if the thread no longer waits."""
         errand = Job(call)
         if threading.current_thread() is self._home:
             errand.run(lambda: None)
@@ -199,12 +202,12 @@ class Errands:
                 return False
         try:
             errand.value()
-        except BaseException as error:  # raised when the blocking call has ended
+        except BaseException as error:  # raised when the blocking call has returned
             self.error = error
         return self.error is None
 
     def serve(self, job: Job[_T]) -> None:
-        """Serves errands until the job, a call from ending(), has ended."""
+        """Runs errands until the job, which was made by ending(), has ended."""
         try:
             while True:
                 try:
@@ -232,11 +235,11 @@ class Errands:
 def blocking(
     call: Callable[[], _T], interrupted: Optional[Callable[[], None]] = None, errands: Optional[Errands] = None
 ) -> _T:
-    """Makes a call that may block without limit. If a signal handler raises during the call (Ctrl-C), the call
-    continues in the background, with its memory kept alive, and `interrupted` is called. If no thread can be started,
-    signals wait for the end of the call."""
+    """Makes a call that may block for any time. If a signal handler raises during the call (Ctrl-C), calls
+    `interrupted`, while the call continues in the background with its memory kept alive. If no thread can be started,
+    signals are handled only after the call."""
     if threading.current_thread() is not threading.main_thread():
-        return call()  # no signal handler runs on this thread
+        return call()  # signal handlers do not run on this thread
     job: Optional[Job[_T]] = None
     try:
         job = try_start(call if errands is None else errands.ending(call))
@@ -252,20 +255,20 @@ def blocking(
 
 
 class _Janitor:
-    """Does work that must not be done on the requesting thread."""
+    """A thread that does work that the requesting thread must not do."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._running = False
 
     def ensure(self) -> None:
-        """Starts its thread. Not for finalizers: the constructor of an object with a finalizer calls this."""
+        """Starts the thread. Must not be called by finalizers; constructors of objects with finalizers call it."""
         if not self._running:
             threading.Thread(target=self._work, name="pccl-janitor", daemon=True).start()
             self._running = True
 
     def put(self, call: Callable[[], None]) -> None:
-        """Adds a call. For finalizers: takes no lock, starts no thread."""
+        """Adds a call. Safe in finalizers: takes no lock and starts no thread."""
         self._jobs.put(call)
 
     def _work(self) -> None:

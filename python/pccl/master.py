@@ -1,5 +1,5 @@
-"""The program `pccl-master`, the master of a run: `pccl-master --listen 0.0.0.0:48148`, or `python -m pccl.master`.
-Runs the C program. `pccl_master --listen-address`, as with PCCL 1.0, and `ccoip_master` are the same."""
+"""The `pccl-master` command, the master of a run: `pccl-master --listen 0.0.0.0:48148`, or `python -m pccl.master`.
+Runs the C program. `ccoip_master`, and `pccl_master --listen-address` as in PCCL 1.0, are aliases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program `pccl-perf`, which measures all-reduce: `pccl-perf -N 4`, or `python -m pccl.perf -N 4`."""
+"""The `pccl-perf` command, which measures all-reduce: `pccl-perf -N 4`, or `python -m pccl.perf -N 4`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import _programs
 
 
 def program() -> Optional[str]:
-    """Returns the path of the bundled pccl-perf, or otherwise of an installed one."""
+    """Returns the path of pccl-perf: the bundled one, or else an installed one."""
     return _programs.find("pccl-perf")
 
 

@@ -1,10 +1,10 @@
-"""Shows the progress of long calls: connecting, the transfer of shared state, optimizations, waiting for others.
+"""Shows the progress of long calls: connecting, transfers of shared state, optimizations, waits for other peers.
 
     with pccl.progress.shown(comm):
         comm.connect()
         comm.sync_shared_state(state)
 
-On a terminal this is a bar with the rate, the time left and the awaited peers; elsewhere a line every ten seconds.
+On a terminal this is a bar with the rate, the time left and the awaited peers; elsewhere, a line every ten seconds.
 `Tqdm()` draws with tqdm instead. A hook is any function that takes a `Progress`, or None when the call has ended.
 """
 
@@ -33,7 +33,7 @@ Hook = Callable[[Optional[Progress]], None]
 
 
 class Shown:
-    """A hook that draws a bar on a terminal, and elsewhere writes a line at intervals."""
+    """A hook that draws a bar on a terminal, or otherwise writes a line at intervals."""
 
     def __init__(self, stream: Optional[TextIO] = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -67,7 +67,7 @@ class Shown:
 
 
 class Tqdm:
-    """A hook that draws with tqdm, a bar for each call. given: more arguments of tqdm."""
+    """A hook that draws a tqdm bar for each call. given: further arguments for tqdm."""
 
     def __init__(self, **given: Any) -> None:
         self._make: Callable[..., Any] = _tqdm.tqdm
@@ -93,8 +93,8 @@ class Tqdm:
 def shown(
     comm: Communicator, hook: Optional[Hook] = None, *, after_s: float = 2.0, every_s: float = 0.5
 ) -> Iterator[None]:
-    """Runs a thread during the context that reports each call on comm that has taken longer than after_s to the hook
-    (by default a `Shown`)."""
+    """Inside this context, a thread reports each call on comm that takes longer than after_s to the hook, by default a
+    `Shown`."""
     tell: Hook = Shown() if hook is None else hook
     over = threading.Event()
 

@@ -27,7 +27,7 @@ _FORMAT = 1
 
 
 def read(file: Union[str, "os.PathLike[str]"]) -> Dump:
-    """Returns the content of a file that a peer wrote. Raises ValueError for any other file."""
+    """Returns the contents of a dump. Raises ValueError for any other file."""
     try:
         dump = json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError as error:
@@ -44,7 +44,7 @@ def read(file: Union[str, "os.PathLike[str]"]) -> Dump:
 
 def dump_all(folder: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
     """Writes <folder>/pccl-<peer id>.json for each communicator of this process, and returns the files. Callable from
-    any thread, also while others wait in calls."""
+    any thread, even while others are blocked in calls."""
     written = []
     for core in list(_core.open_cores):
         if not core.is_of_this_process or core.closed:
@@ -59,9 +59,9 @@ def dump_all(folder: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
 
 
 def dump_on_signal(folder: Union[str, "os.PathLike[str]"] = ".", number: Optional[int] = None) -> Any:
-    """Installs a signal handler (SIGUSR2) that writes this process's flight recorders into the folder, as dump_all
-    does, and prints errors. Call it on the main thread. Returns the previous handler, for signal.signal(). Python runs
-    handlers on the main thread, between two of its instructions: all waiting calls of this package permit that."""
+    """Installs a handler of the signal `number` (default SIGUSR2) that writes this process's flight recorders into the
+    folder, as dump_all does, and prints any error. Call it on the main thread. Returns the previous handler, for
+    signal.signal(). The handler also runs while the main thread waits in a call of this package."""
     folder = Path(folder)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"dump_on_signal: {folder} is not a writable directory")
@@ -70,7 +70,7 @@ def dump_on_signal(folder: Union[str, "os.PathLike[str]"] = ".", number: Optiona
         try:
             for file in dump_all(folder):
                 print(f"pccl: flight recorder written to {file}", file=sys.stderr, flush=True)
-        except Exception as error:  # an inspection must not end the program
+        except Exception as error:  # a diagnostic must not end the program
             print(f"pccl: cannot write the flight recorder: {error}", file=sys.stderr, flush=True)
 
     return signal.signal(signal.SIGUSR2 if number is None else number, handler)
@@ -109,8 +109,8 @@ _WORDS = {
 
 
 def explain(dumps: Sequence[Dump]) -> str:
-    """Returns a text with the waits of each unfinished operation. Look first at the peers that others wait for and that
-    wait for no peer themselves. Each duration is from the clock of one peer."""
+    """Returns a report of the waits of each unfinished operation. The peers to examine first are those that others wait
+    for and that wait for no peer themselves. Durations are by the clock of one peer."""
     shown = _shown(dumps)
     lines: List[str] = []
     found: Dict[Name, List[Tuple[str, Dict[str, Any]]]] = {}
@@ -171,7 +171,7 @@ _TYPES = {
 
 
 def _sizes(operation: Dict[str, Any]) -> Tuple[int, int]:
-    """Returns the numbers of input and output elements, as torch's analysis compares them."""
+    """Returns the numbers of input and output elements that torch's analysis compares."""
     count, world = operation["count"], operation["world"]
     before = world if operation["kind"] in ("reduce-scatter", "scatter", "all-to-all") else 1
     after = world if operation["kind"] in ("all-gather", "gather", "all-to-all") else 1
@@ -179,7 +179,7 @@ def _sizes(operation: Dict[str, Any]) -> Tuple[int, int]:
 
 
 def _ranks(dumps: Sequence[Dump]) -> Dict[str, int]:
-    """Returns the peers' numbers: in order of the newest member list, then the peers that have left."""
+    """Assigns a number to each peer: first the newest member list in its order, then the peers that have left."""
     newest = max(dumps, key=lambda dump: tuple(dump["epoch"]))
     known = [member["peer"] for member in newest["members"]]
     for dump in dumps:
@@ -190,8 +190,8 @@ def _ranks(dumps: Sequence[Dump]) -> Dict[str, int]:
 
 
 def _in_order(dumps: Sequence[Dump], of_group: Dict[str, List[List[Name]]]) -> Dict[str, Dict[Name, int]]:
-    """Returns a number for each operation of a group, the same for all peers, that preserves each peer's order where
-    peers agree. Omits operations that one peer has forgotten."""
+    """Numbers each group's operations equally for all peers, in each peer's order where the peers agree. Omits
+    operations that one of the peers no longer remembers."""
     numbers = {}
     for group, lists in of_group.items():
         merged: List[Name] = []
@@ -210,10 +210,10 @@ def _in_order(dumps: Sequence[Dump], of_group: Dict[str, List[List[Name]]]) -> D
 
 
 def to_torch(dumps: Sequence[Dump]) -> Dict[int, Dict[str, Any]]:
-    """Returns the input of torch's analysis, by rank. Ranks are the canonical order of the newest member list; each
-    member list of the operations is a separate process group. Omits sends and receives, creations of groups and
-    operations without a member list; shows aborted operations as started. Raises ValueError if there are no dumps, or
-    two dumps of one peer."""
+    """Returns the input of torch's analysis, by rank. Ranks follow the newest member list in canonical order. Each
+    distinct member list of an operation is a process group. Omits sends, receives, creations of groups, and operations
+    without a member list. Shows aborted operations as started. Raises ValueError if there are no dumps, or if two dumps
+    are from the same peer."""
     if not dumps:
         raise ValueError("to_torch: no dumps")
     if len({dump["peer"] for dump in dumps}) < len(dumps):
@@ -268,7 +268,7 @@ def _entry(
         "collective_seq_id": numbers[group][_name(operation)],
         "p2p_seq_id": 0,
         "op_id": operation["number"],
-        "profiling_name": f"gloo:{_KINDS[operation['kind']]}",  # torch's analysis knows only some names of backends
+        "profiling_name": f"gloo:{_KINDS[operation['kind']]}",  # torch's analysis only accepts certain backend names
         "input_sizes": [[before]],
         "input_dtypes": [kind],
         "output_sizes": [[after]],

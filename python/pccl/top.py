@@ -1,4 +1,4 @@
-"""The program `pccl top`: a run, live in a terminal, from the /status.json of its master."""
+"""The `pccl top` command: shows a run live in a terminal, using /status.json of its master."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 try:
     import termios
     import tty
-except ImportError:  # the platform has no such terminals
+except ImportError:  # not available on this platform
     termios = None  # type: ignore[assignment]
 
 __all__ = ["main"]
@@ -31,11 +31,11 @@ _Status = Dict[str, Any]
 
 
 class _Unanswered(Exception):
-    """The reason why there is no status."""
+    """The master has not sent a status; the text is the reason."""
 
 
 class _Master:
-    """A master's HTTP address, and the credentials for HTTPS."""
+    """A master's HTTP address, with the credentials for HTTPS."""
 
     def __init__(self, text: str) -> None:
         self.https = text.startswith("https://")
@@ -45,14 +45,14 @@ class _Master:
         self.context: Optional[ssl.SSLContext] = None
 
     def secure(self, token_file: Optional[str], authority: Optional[str], fingerprint: Optional[str]) -> None:
-        """Sets the credentials. Raises OSError or ValueError if a file is unusable, or an argument does not fit."""
+        """Sets the credentials. Raises OSError or ValueError if a file or an argument is unusable."""
         if not self.https:
             if token_file or authority or fingerprint:
                 raise ValueError("--token-file, --ca and --fingerprint require an address that begins with https://")
             return
         if token_file:
             lines = pathlib.Path(token_file).read_text(encoding="ascii").split()
-            if len(lines) != 1:  # checked here, as a later error would show the file's content
+            if len(lines) != 1:  # checked here, because a later error would show the file's content
                 raise ValueError(f"{token_file}: expected a file with one line, the token")
             self.token = lines[0]
         self.context = ssl.create_default_context(cafile=authority)
@@ -64,7 +64,7 @@ class _Master:
             self.context.verify_mode = ssl.CERT_NONE
 
     def open(self) -> http.client.HTTPConnection:
-        """Connects directly to the master, without a proxy of the environment, which cannot reach it."""
+        """Connects directly to the master, ignoring any proxy in the environment."""
         if self.context is None:
             return http.client.HTTPConnection(self.address, timeout=_PATIENCE_S)
         connection = http.client.HTTPSConnection(self.address, timeout=_PATIENCE_S, context=self.context)
@@ -77,7 +77,7 @@ class _Master:
 
 
 def _address(text: str) -> str:
-    """Returns host:port, with the defaults of pccl-master status."""
+    """Returns host:port, with the same defaults as pccl-master status."""
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(_PORT)
@@ -89,7 +89,7 @@ def _address(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replaces unprintable letters: the server must not move our terminal's cursor."""
+    """Replaces unprintable characters, because the server must not control our terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -236,8 +236,8 @@ def _peers(status: _Status) -> List[str]:
 
 
 def screen(status: _Status, columns: int, rows: int) -> List[str]:
-    """Returns the lines that fit; if there are too many, omits healthy peers first. Raises _Unanswered if the status
-    has other fields or values than a master of this version sends."""
+    """Returns the lines that fit on the screen. If there are too many, omits healthy peers first. Raises _Unanswered if
+    the status does not have the fields and values of this version."""
     try:
         return _screen(status, columns, rows)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -264,7 +264,7 @@ def _screen(status: _Status, columns: int, rows: int) -> List[str]:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[None]:
-    """Lets keys arrive without Enter; if that is impossible, only Ctrl-C ends the program."""
+    """Delivers key presses without Enter. Where that is impossible, only Ctrl-C ends the program."""
     if termios is None or not sys.stdin.isatty():
         yield
         return
@@ -297,7 +297,7 @@ def _lines_of(master: _Master, columns: int, rows: int) -> List[str]:
 
 
 def _watch(master: _Master) -> None:
-    """Shows the run on the terminal's alternate screen, so that the previous content returns at the end."""
+    """Shows the run on the terminal's alternate screen, so that the previous contents reappear at the end."""
     sys.stdout.write("\033[?1049h\033[?25l")
     try:
         with _keys():
@@ -339,7 +339,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except (OSError, ValueError) as error:
         parser.error(str(error))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # names may have letters that this terminal lacks
+        sys.stdout.reconfigure(errors="replace")  # names may contain characters that this terminal cannot display
     if sys.stdout.isatty() and not given.once:
         _watch(given.master)
         return 0
