@@ -4,9 +4,9 @@
         with DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:
             while not diloco.finished:
                 train(params)                    # one step of the inner optimizer, in place
-                diloco.step(samples=len(batch))  # the last one of a round synchronizes
+                diloco.step(samples=len(batch))  # the last step of each round synchronizes
 
-Works with numpy or torch; peers of one run may use different ones.
+Works with numpy or torch, even with both in the same run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Parameters as flat arrays of numpy or torch, matching the type of the parameters.
+"""Parameters as flat arrays, of numpy or torch like the parameters.
 
-Arithmetic uses only views, copies, and `+= -= *= /=` on whole arrays. Each of these rounds once and in the same way
-everywhere, so peers with different libraries and processors get the same bits. Code here must not fuse a multiplication
-with an addition.
+Arithmetic uses only views, copies, and `+= -= *= /=` on whole arrays. Each of these rounds exactly once, in the same
+way on every platform, so peers with different libraries and processors get the same bits. Code in this module must not
+fuse a multiplication with an addition.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ._copier import Copies, DeviceCopier, HostCopier
 _staging: Any = Lazy("pccl.torch._staging")
 _tensors: Any = Lazy("pccl.torch._tensors")
 
-# Elements of a piece; arithmetic handles one piece at a time, so that it stays in the cache.
+# Number of elements that arithmetic handles at a time, so that they stay in the cache.
 PIECE = 1 << 16
 
-# Type of the outer copy of a parameter.
+# Type of the outer copy for each type of parameter.
 _OUTER = {"float16": "float32", "bfloat16": "float32", "float32": "float32", "float64": "float64"}
 
-Flats = List[Any]  # one flat array for each type of the outer copy
+Flats = List[Any]  # one flat array for each type that occurs in the outer copy
 
 
 class NumpyArrays:
     def copier(self, arrays: Sequence[Any]) -> HostCopier:
-        """Returns the copier between these arrays and the host."""
+        """Returns the object that copies these arrays to the host and back."""
         return HostCopier()
 
     def zeros(self, count: int, dtype: str, staged: bool = False) -> Any:
-        """Returns an array of zeros. staged: devices copy to it or from it."""
+        """Returns an array of zeros. staged: a device copies to or from it."""
         return numpy.zeros(count, dtype)
 
     def check(self, name: str, array: Any) -> None:
@@ -46,11 +46,11 @@ class NumpyArrays:
             raise LayoutError(f"params: {name}: {describe(array)} is read-only")
 
     def local(self, array: Any) -> Any:
-        """Returns this process's shard of the array, or the array itself."""
+        """Returns this process's shard of the array; an unsharded array is returned unchanged."""
         return array
 
     def where(self, array: Any) -> str:
-        """Returns the name of the shard; "" without shards."""
+        """Returns the name of the shard; "" if the array is not sharded."""
         return ""
 
     def dtype(self, array: Any) -> str:
@@ -63,11 +63,11 @@ class NumpyArrays:
         array[...] = flat.reshape(array.shape)
 
     def halves(self, count: int) -> Any:
-        """Returns an array for bfloat16, which numpy lacks: for the bits as integers."""
+        """Returns an array of integers for the bits of bfloat16, a type that numpy lacks."""
         return numpy.zeros(count, "uint16")
 
     def to_halves(self, halves: Any, flat: Any) -> None:
-        """Rounds float32 to the nearest bfloat16, ties to even; finite elements only."""
+        """Rounds float32 to the nearest bfloat16, ties to even. The elements must be finite."""
         for begin in range(0, len(flat), PIECE):
             bits = flat[begin : begin + PIECE].view("uint32")
             halves[begin : begin + PIECE] = (bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16
@@ -78,7 +78,7 @@ class NumpyArrays:
         bits <<= 16
 
     def as_kept(self, flat: Any, dtype: Any) -> Any:
-        """Returns the values rounded to this type, as after writing and reading an array of this type."""
+        """Returns the values rounded to this type and converted back."""
         return flat.astype(dtype).astype(flat.dtype)
 
     def bring(self, flat: Any, values: array[float]) -> None:
@@ -145,7 +145,7 @@ class TorchArrays:
             _staging.copy(target, source)
 
     def mix_on_device(self, array: Any, flat: Any, alpha: float) -> bool:
-        """Mixes on the device. Returns false if the array is not on a device."""
+        """Computes the mix on the array's device. Returns false if the array is in host memory."""
         if not is_on_device(array):
             return False
         _staging.mix(array.detach(), flat.view(array.shape), alpha)
@@ -170,7 +170,7 @@ class TorchArrays:
 Arrays = Union[NumpyArrays, TorchArrays]
 
 
-# A library that the program has not imported, or only partly, has created no objects.
+# Objects of a library can only exist if the program has imported it. The import may be incomplete.
 
 
 def is_tensor(thing: Any) -> bool:
@@ -195,7 +195,7 @@ def is_sharded(thing: Any) -> bool:
 
 
 def are_sharded(params: Mapping[str, Any]) -> bool:
-    """Returns true if other processes have shards of them."""
+    """Returns true if other processes have shards of these parameters."""
     return any(is_sharded(array) and array.device_mesh.size() > 1 for array in params.values())
 
 
@@ -208,12 +208,12 @@ def _arrays_of(thing: Any) -> Arrays:
 
 
 def bare_name(name: str) -> str:
-    """Removes torch.compile's prefixes from a parameter's name: a compiled module is the same model."""
+    """Removes torch.compile's prefixes from a parameter's name, because a compiled module is the same model."""
     return name.replace("_orig_mod.", "")
 
 
 def named_parameters(params: Any) -> Mapping[str, Any]:
-    """Returns the trained parameters by name. Does not copy a mapping, so that the user may replace entries."""
+    """Returns the trained parameters by name. A mapping is not copied, so the user may replace its entries."""
     if is_module(params):
         params = {bare_name(name): value for name, value in params.named_parameters() if value.requires_grad}
     if not isinstance(params, Mapping):
@@ -229,7 +229,7 @@ def named_parameters(params: Any) -> Mapping[str, Any]:
 
 
 def persistent_buffers(params: Any) -> Dict[str, Any]:
-    """Returns the buffers that the module's state_dict has."""
+    """Returns the buffers that are part of the module's state_dict."""
     if not is_module(params):
         raise InvalidArgument("share_buffers: requires a torch.nn.Module")
     kept = set(params.state_dict(keep_vars=True))
@@ -237,7 +237,7 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
 
 
 class Piece(NamedTuple):
-    """A parameter or a range of its elements; of a sharded one, only this process's shard."""
+    """A parameter or a range of its elements. Of a sharded parameter, only this process's shard."""
 
     name: str
     begin: int = 0
@@ -249,13 +249,13 @@ class Piece(NamedTuple):
 
 
 def local_count(array: Any) -> int:
-    """Returns the number of its elements that this process has."""
+    """Returns the number of the array's elements that are in this process."""
     return math.prod(getattr(TorchArrays().local(array) if is_sharded(array) else array, "shape", ()))
 
 
 def _views(array: Any, begin: int, end: int) -> Iterator[Any]:
-    """Yields views of a range of the array's elements, in order. Several if the range cuts rows, because the array's
-    memory may be in another order."""
+    """Yields views that cover a range of the array's elements, in order. There are several if the range cuts rows,
+    because the elements may be in a different order in memory."""
     count = math.prod(array.shape)
     if (begin, end) == (0, count):
         yield array
@@ -263,7 +263,7 @@ def _views(array: Any, begin: int, end: int) -> Iterator[Any]:
         yield array[begin:end]
     else:
         row = count // array.shape[0]
-        first, last = -(-begin // row), end // row  # range of whole rows
+        first, last = -(-begin // row), end // row  # range of rows that are entirely included
         if first > last:
             yield from _views(array[last], begin - last * row, end - last * row)
             return
@@ -276,7 +276,7 @@ def _views(array: Any, begin: int, end: int) -> Iterator[Any]:
 
 
 class Slot(NamedTuple):
-    """The place of a piece in the flat arrays. shape: of the whole parameter, or of this process's shard of it."""
+    """The place of a piece in the flat arrays. shape: the shape of the whole parameter, or of this process's shard."""
 
     name: str
     where: str
@@ -289,7 +289,7 @@ class Slot(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A fragment of the parameters: a contiguous part of each flat array."""
+    """A fragment of the parameters. It covers a contiguous range of each flat array."""
 
     slots: Sequence[Slot]
     ranges: Sequence[Tuple[int, int]]
@@ -299,13 +299,13 @@ class Part(NamedTuple):
 
 
 class Layout:
-    """The place of each parameter in the flat arrays: one fragment after another, each in the order of the names."""
+    """The place of each parameter in the flat arrays: fragment by fragment, sorted by name within each."""
 
     def __init__(
         self, params: Mapping[str, Any], fragments: Sequence[Sequence[Union[str, Piece]]], whence: Any = None
     ) -> None:
-        """fragments: lists of whole parameters or pieces. whence: the source of the parameters, for example a module.
-        """
+        """fragments: for each fragment, a list of whole parameters or pieces. whence: origin of the parameters, for
+        example a module."""
         self._params = params
         self._gathers = whence if is_module(whence) and any(map(is_sharded, params.values())) else None
         pieces = [[Piece(one) if isinstance(one, str) else one for one in fragment] for fragment in fragments]
@@ -348,21 +348,21 @@ class Layout:
 
     @property
     def is_half(self) -> bool:
-        """True if all parameters have 16 bits."""
+        """True if all parameters have a 16-bit type."""
         return all(slot.dtype in ("float16", "bfloat16") for slot in self.whole.slots)
 
     def mark(self) -> int:
-        """Returns a hash of names, shapes and fragments; peers with different hashes cannot train together."""
+        """Returns a hash of the names, shapes and fragments. Peers with different hashes cannot train together."""
         named = [(slot.piece.label + slot.where, slot.shape, self.dtypes[slot.flat]) for slot in self.whole.slots]
         text = repr(named) + (repr([part.ranges for part in self.parts]) if len(self.parts) > 1 else "")
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def lines(self) -> List[str]:
-        """Returns names and shapes as text, sorted."""
+        """Returns the names and shapes as sorted lines of text."""
         return sorted({f"{slot.name}{slot.where}: {self.dtypes[slot.flat]} {slot.shape}" for slot in self.whole.slots})
 
     def zeros(self, staged: bool = False) -> Flats:
-        """staged: for load() and show()."""
+        """Returns flat arrays of zeros. staged: for use with load() and show()."""
         return [self.arrays.zeros(count, dtype, staged) for count, dtype in zip(self.counts, self.dtypes)]
 
     def copy_of(self, flats: Flats) -> Flats:
@@ -371,8 +371,8 @@ class Layout:
         return made
 
     def _each(self, flats: Flats, part: Part) -> Iterator[Tuple[Any, Any]]:
-        """Yields each array of the fragment, whole or in parts, and its place in the flat arrays. Raises LayoutError if
-        a parameter has changed its shape or type."""
+        """Yields each array of the fragment, whole or as views, with its place in the flat arrays. Raises LayoutError
+        if the shape or type of a parameter has changed."""
         for slot in part.slots:
             array = self._array(slot.name)
             if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
@@ -384,15 +384,15 @@ class Layout:
                 start = stop
 
     def load(self, flats: Flats, part: Part) -> Copies:
-        """Copies the fragment's parameters to the flat arrays. Call wait() of the result before using them."""
+        """Copies the fragment's parameters to the flat arrays. Call wait() on the result before using these."""
         with self.copier.copies() as copies:
             for array, place in self._each(flats, part):
                 self.arrays.read(place, array)
         return copies
 
     def show(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> Copies:
-        """Sets the fragment's parameters to alpha times themselves plus 1 - alpha times the flat arrays. These must not
-        change before wait() of the result has returned. room: flat arrays that this overwrites."""
+        """Sets the fragment's parameters to alpha * parameters + (1 - alpha) * flat arrays. The flat arrays must not
+        change until wait() on the result has returned. room: flat arrays to be overwritten."""
         with self.copier.copies() as copies:
             for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
                 if alpha == 0:
@@ -414,7 +414,7 @@ class Layout:
         self.load(flats, self.whole).wait()
 
     def write(self, flats: Flats) -> None:
-        """Sets the parameters to the flat arrays."""
+        """Copies the flat arrays to the parameters."""
         with self.copier.copies() as copies:
             for array, place in self._each(flats, self.whole):
                 self.arrays.write(array, place)
@@ -426,8 +426,8 @@ class Layout:
         self.subtract(start, delta, self.whole)
 
     def subtract(self, start: Flats, delta: Flats, part: Part) -> None:
-        """Computes start minus the parameters that load() has copied to delta, in place. For 16-bit parameters rounds
-        the start first, as the parameters were rounded, so that rounding does not count as training."""
+        """Computes start minus the parameters, which load() has copied to delta, in place. For 16-bit parameters it
+        rounds the start as the parameters were rounded, so that rounding does not appear as training."""
         for slot in part.slots:
             place, origin = (flats[slot.flat][slot.start : slot.stop] for flats in (delta, start))
             if slot.dtype != self.dtypes[slot.flat]:
@@ -436,7 +436,8 @@ class Layout:
             place += origin
 
     def settle(self) -> None:
-        """Prepares the parameters for joint work, on the thread that trains them. Call copier.join() after the work."""
+        """Prepares the parameters for work together with other peers. Call it on the thread that trains, and
+        copier.join() after the work."""
         if self._gathers is not None:
             _tensors.reshard(self._gathers)
         self.copier.begin()
@@ -450,7 +451,7 @@ class Scratch:
         self._dtype_of = layout.arrays.dtype
 
     def pieces(self, *flats: Any) -> Iterator[Tuple[Any, ...]]:
-        """Yields the arrays piece by piece, with scratch memory of the same size."""
+        """Yields the arrays in pieces, each with scratch memory of the same size."""
         spare = self._spares[self._dtype_of(flats[0])]
         count = len(flats[0])
         for start in range(0, count, PIECE):
@@ -459,8 +460,9 @@ class Scratch:
 
 
 def square_root(target: Any, source: Any) -> None:
-    """Computes square roots of float32, or of numpy's float64, rounded to nearest. torch's root may be off in the last
-    place; via float64 the float32 result is exact, because no root is that near to the middle of two floats."""
+    """Computes square roots of float32, or of numpy's float64, rounded to nearest. torch's float32 root may be off by
+    one unit in the last place, so this computes it in float64. The result is exact, because no root is close enough to
+    the midpoint of two floats."""
     if is_tensor(source):
         target.copy_(source.double().sqrt_())
     else:

@@ -1,9 +1,9 @@
-"""Catch-up of newcomers in a streaming run: they get the state fragment by fragment, while the other peers continue to
-train.
+"""Catch-up of newcomers in a streaming run: they receive the state fragment by fragment, while the other peers continue
+to train.
 
-A fragment's outer copy does not change between two slots of the fragment. In that time the peers that hold it send it
-in the background. With the weights of each reduction peers report the newcomers that lack its fragment. All peers
-derive the same transfers from that, without further agreement.
+A fragment's outer copy does not change between two of its slots. During that time the peers that hold it send it in the
+background. Peers report the fragments that they lack along with the weights of each reduction. From these reports all
+peers derive the same transfers, without further communication.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
 
-_RECEIVERS_MAX = 16  # for each sender in one slot; the other newcomers get the fragment in later slots
-# A transfer fails with these for both peers, and is repeated in the fragment's next slot.
+_RECEIVERS_MAX = 16  # limit for each sender and slot; further newcomers get the fragment in later slots
+# If a transfer fails with one of these errors, it fails for both peers and is repeated in the fragment's next slot.
 _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 
 
@@ -24,24 +24,24 @@ _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 class Attendance:
     """The participants of a reduction, in the order of the roster."""
 
-    holders: Tuple[str, ...]  # peers that hold its fragment
+    holders: Tuple[str, ...]  # peers that hold the fragment
     lacking: Tuple[str, ...]  # peers that lack it
-    is_over: bool  # true if no peer lacks any fragment
+    is_over: bool  # true if no peer lacks a fragment
 
 
 class CatchUp:
-    """The peers since the last meeting that admitted newcomers; since then peers can only have left."""
+    """The peers that took part in the last meeting that admitted newcomers. Since then, peers can only have left."""
 
     def __init__(self, roster: Sequence[str], own: str) -> None:
         self._roster, self.own = tuple(roster), own
 
     def entries(self, lacks: bool, count: int) -> List[float]:
-        """Returns this peer's contribution to the sums over all peers. lacks: this peer lacks the fragment of this
-        reduction. count: number of fragments that it lacks."""
+        """Returns this peer's contribution to the sums over all peers. lacks: whether this peer lacks the fragment of
+        this reduction. count: number of fragments that it lacks."""
         return [1.0 + lacks + 2.0 * count if peer == self.own else 0.0 for peer in self._roster]
 
     def read(self, sums: Sequence[float]) -> Attendance:
-        """Returns the attendance from the sums. It is empty if this peer is alone."""
+        """Decodes the attendance from the sums. It is empty if this peer is alone."""
         told = {peer: int(value) - 1 for peer, value in zip(self._roster, sums) if value > 0}
         return Attendance(
             tuple(peer for peer, value in told.items() if value % 2 == 0),
@@ -58,16 +58,16 @@ class Transfer(NamedTuple):
 
 
 def transfers_of(attendance: Attendance, turn: int) -> List[Transfer]:
-    """Returns the transfers of the fragment. A newcomer has a single sender, so that most of the bandwidth of both is
-    left to reductions; holders take turns. turn: the number of the slot."""
+    """Returns the transfers of the fragment. Each newcomer has only one sender, which leaves most of the bandwidth of
+    both to reductions. The holders take turns. turn: number of the slot."""
     holders = attendance.holders
     receivers = enumerate(attendance.lacking[: _RECEIVERS_MAX * len(holders)], turn)
     return [Transfer(holders[place % len(holders)], receiver) for place, receiver in receivers]
 
 
 def carry(comm: Communicator, own: str, given: Sequence[Transfer], arrays: Flats, first_tag: int) -> Optional[int]:
-    """Sends and receives this peer's transfers. Returns the number of bytes received; None if one failed. first_tag:
-    the first of the tags, one for each array."""
+    """Performs this peer's transfers. Returns the number of bytes received, or None if a transfer failed. first_tag:
+    first of the tags, one for each array."""
     handles: List[Any] = []
     try:
         for transfer in given:

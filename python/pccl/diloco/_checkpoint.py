@@ -1,5 +1,5 @@
-"""The unshared part of a state: residuals of error feedback and, within a round, this peer's parameters and reductions
-in flight."""
+"""The part of a checkpoint that peers do not share: error-feedback residuals and, within a round, this peer's
+parameters and reductions in flight."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _arrays_named(dtypes: Sequence[str], own: Flats, delta: Flats) -> Dict[str, 
 
 
 def split(state: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any], Dict[str, Any]]:
-    """Splits a state into the shared part, the unshared part, which is empty at a boundary, and the residuals of error
-    feedback."""
+    """Splits a state into the shared part, the unshared part, which is empty at a boundary, and the error-feedback
+    residuals."""
     mine = {key for key in state if key in ("position", *_LISTS) or key.startswith(("own.", "delta."))}
     kept = {key for key in state if key.startswith("feedback.")}
     return (
@@ -35,7 +35,7 @@ def named_feedback(layout: Layout, flats: Flats) -> Dict[str, Any]:
 
 
 def feedback_of(state: Mapping[str, Any], layout: Layout) -> Flats:
-    """Returns the residuals as flat arrays. Raises InvalidArgument if they do not fit."""
+    """Returns the residuals as flat arrays. Raises InvalidArgument if they do not match the layout."""
     flats = layout.zeros()
     for name, flat in named_feedback(layout, flats).items():
         if name not in state:
@@ -61,7 +61,7 @@ def save(layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: F
 
 
 def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment], inner_steps: int) -> None:
-    """Raises InvalidArgument if the unshared part of a state does not fit."""
+    """Raises InvalidArgument if the unshared part of a state does not match the layout."""
     flats = layout.zeros()
     named = _arrays_named(layout.dtypes, flats, flats)
     differing = sorted({"position", *_LISTS, *named} ^ set(state))
@@ -79,7 +79,8 @@ def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment
 def load(
     state: Mapping[str, Any], layout: Layout, shared: Shared, fragments: Sequence[Fragment], delta: Flats
 ) -> None:
-    """Sets the parameters, and the reductions in flight for another launch. Call it after check()."""
+    """Restores the parameters, and the reductions in flight so that they can be launched again. Call it after check().
+    """
     own = layout.zeros()
     for name, flat in _arrays_named(layout.dtypes, own, delta).items():
         write_to(flat, state[name])

@@ -1,4 +1,4 @@
-"""Copies of the parameters to the host and back, concurrent with training."""
+"""Copies parameters to the host and back, concurrently with training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Copies:
     """Copies in progress."""
 
     def __init__(self) -> None:
-        self.ends: List[Any] = []  # events of devices
+        self.ends: List[Any] = []  # device events
 
     def wait(self) -> None:
         for end in self.ends:
@@ -22,17 +22,17 @@ class Copies:
 
 
 class HostCopier:
-    """Copies in host memory: a copy has ended when the call returns."""
+    """Copier for host memory: copies are complete when the call returns."""
 
     def begin(self) -> None:
-        """Orders later copies, from any thread, after the work that the training thread has enqueued on devices. Call
-        it on the training thread."""
+        """Orders later copies, on any thread, after the device work that the training thread has enqueued. Call it on
+        the training thread."""
 
     def join(self) -> None:
         """Orders later device work of the training thread after the copies. Call it on the training thread."""
 
     def wait(self) -> None:
-        """Waits until devices have done the work from before begin()."""
+        """Waits until the device work from before begin() is complete."""
 
     @contextlib.contextmanager
     def copies(self) -> Iterator[Copies]:
@@ -41,12 +41,12 @@ class HostCopier:
 
 
 class DeviceCopier(HostCopier):
-    """Copies of devices: on a separate stream for each device, and in page-locked memory on the host. Only users of the
-    data wait for them: kernels on the device, and the host where it needs the bytes."""
+    """Copier for devices. Uses a separate stream on each device, and page-locked host memory. Only users of the data
+    wait for a copy: device kernels, and the host when it reads the bytes."""
 
     def __init__(self, devices: Sequence[Any]) -> None:
         self._devices = devices
-        self._trained: Dict[Any, Any] = {}  # events of the program's stream, by device
+        self._trained: Dict[Any, Any] = {}  # events in the program's streams, by device
         self._copied: Dict[Any, Any] = {}
 
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class DeviceCopier(HostCopier):
             made.ends += self._copied.values()
 
     def _mark(self, device: Any) -> Any:
-        """Returns an event after the present work of this thread's current stream."""
+        """Returns an event that follows the work enqueued so far in this thread's current stream."""
         event = _staging.api.Event()
         event.record(_staging.api.current_stream(device))
         return event

@@ -1,4 +1,4 @@
-"""A peer's lead over the outer copy in "eager" mode."""
+"""A peer's own progress beyond the outer copy in "eager" mode."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from ._outer import Outer
 
 
 class Own:
-    """The start of a peer's round in "eager" mode: its parameters are ahead of the outer copy by the peer's
-    contribution to the mean that is still in flight. With the share s of this peer in the mean, the outer optimizer
-    first gets s * delta[t], and then mean[t-1] - s * delta[t-1] when the mean arrives. The optimizer is linear. So this
-    equals the outer copy, stepped with the mean alone, and one more step from there with a momentum of the peer's
-    shares only."""
+    """The parameters from which a peer begins its round in "eager" mode. They are ahead of the outer copy by this
+    peer's contribution to the mean in flight.
+
+    Let s be this peer's share in the mean. The outer optimizer first gets s * delta[t], and then mean[t-1] - s *
+    delta[t-1] when the mean arrives. Since the optimizer is linear, the result equals the outer copy, stepped with the
+    mean alone, plus one further step with a momentum of only this peer's shares."""
 
     def __init__(self, layout: Layout) -> None:
         self.start, self._momentum = layout.zeros(), layout.zeros()

@@ -23,15 +23,15 @@ _log = logging.getLogger("pccl.diloco")
 
 @dataclass(frozen=True)
 class FragmentInfo:
-    """The cost and the result of a fragment's reduction.
+    """Cost and result of a fragment's reduction.
 
     fragment: number of the fragment.
-    participants: peers that took part, without newcomers that lack the fragment; 0 if it was aborted because a peer was
-        lost: the deltas are then part of the fragment's next reduction.
+    participants: number of peers that took part, without newcomers that lack the fragment. 0 if the reduction was
+        aborted because a peer was lost; its deltas are then part of the fragment's next reduction.
     committed: true if an outer step was applied.
-    tx_bytes, rx_bytes: payload that this peer sent and received.
-    waited_s: seconds in which this peer could not train because it waited for the end.
-    age: inner steps between the launch and the outer step.
+    tx_bytes, rx_bytes: number of payload bytes that this peer sent and received.
+    waited_s: time for which this peer could not train because it waited for the end, in seconds.
+    age: number of inner steps between the launch and the outer step.
     skipped: true if this peer's delta was not finite and was left out.
     """
 
@@ -46,37 +46,37 @@ class FragmentInfo:
 
 
 class Landing(NamedTuple):
-    """A reduction that has ended. reduced: None if it was aborted."""
+    """Result of a reduction that has ended. reduced: None if it was aborted."""
 
     info: FragmentInfo
     reduced: Optional[Reduced]
-    launched: int  # the inner step at which the delta was measured
+    launched: int  # inner step at which the delta was measured
 
 
 class Fragment:
-    """A fragment, reduced in the background from launch() to land(). The training thread makes or enqueues the copies
-    before and after it, and makes the outer step."""
+    """A fragment, which is reduced in the background between launch() and land(). The training thread makes or enqueues
+    the copies before and after the reduction, and makes the outer step."""
 
     def __init__(
         self, index: int, part: Part, layout: Layout, shared: Shared, outer: Outer, period: int, reduction: Reduction,
         inside: Inside
     ) -> None:
-        """period: inner steps between two launches. inside: the processes with shards of the same fragment, which make
-        the same steps."""
+        """period: inner steps between two launches. inside: the processes that hold shards of the same fragment and
+        make the same steps."""
         self.index, self.part, self.outer, self.period, self.reduction = index, part, outer, period, reduction
         self.counted = 0  # samples since the last launch
         self.is_usable = True  # true if the last delta was finite; valid after measured()
-        self.is_held = True  # true if this peer has the run's outer copy of it
-        self.received = 0  # bytes of the outer copy that this peer received
+        self.is_held = True  # true if this peer has the run's outer copy of the fragment
+        self.received = 0  # number of bytes of the outer copy received
         self._layout, self._shared, self._inside = layout, shared, inside
         self._theta, self._momentum, self._second = [
             part.of(flats) for flats in (shared.theta, shared.momentum, shared.second)
         ]
         self._measuring: Optional[_threads.Job[None]] = None
-        self._shown = Copies()  # copies of the outer copy to the parameters
+        self._shown = Copies()  # copying of the outer copy to the parameters
         self._transfer: Optional[_threads.Job[None]] = None  # transfer of the outer copy to or from another peer
         self._job: Optional[_threads.Job[Optional[Reduced]]] = None
-        self._again: Optional[Callable[[], None]] = None  # repeats the launch in flight
+        self._again: Optional[Callable[[], None]] = None  # repeats the launch that is in flight
 
     @property
     def launched(self) -> int:
@@ -84,7 +84,7 @@ class Fragment:
 
     @property
     def is_launched(self) -> bool:
-        """True if all peers have it in flight, although this peer may not have launched it yet."""
+        """True if the fragment is in flight in the run, even if this peer has not launched it yet."""
         return self.launched != NOT_LAUNCHED
 
     @property
@@ -94,8 +94,8 @@ class Fragment:
     def measure(
         self, start: Flats, delta: Flats, step: int, weight: Callable[[int], float], at_once: bool
     ) -> None:
-        """Measures the delta for a launch at this step, in the background or at once. start, delta: flat arrays of all
-        fragments. weight: the delta's weight as a function of its samples."""
+        """Measures the delta for a launch at this step, in the background unless at_once. start, delta: flat arrays of
+        all fragments. weight: the delta's weight as a function of its samples."""
         loaded = self._layout.load(delta, self.part)
         counted, self.counted = self.counted, 0
         self._shared.set_launched(self.index, step)
@@ -109,15 +109,15 @@ class Fragment:
                 _log.warning("step %d: this peer's delta is not finite and is ignored", step)
             self.reduction.give(weight(samples) if self.is_usable else 0.0, samples)
 
-        if at_once or self._inside.size > 1:  # the collectives inside need the order of the program
+        if at_once or self._inside.size > 1:  # collectives of the processes inside must follow the program's order
             self._measuring = None
             weigh()
         else:
             self._measuring = _threads.start(weigh)
 
     def measured(self) -> None:
-        """Waits for the delta, the copy of the residuals of error feedback, and the last copies to the parameters. The
-        outer copy may be written only after that."""
+        """Waits for the delta, the copy of the error-feedback residuals, and the last copies to the parameters. The
+        outer copy may only be written after that."""
         job = self._measuring
         if job is not None:
             job.wait()
@@ -125,13 +125,13 @@ class Fragment:
         self._shown.wait()
 
     def skip(self, step: int) -> None:
-        """Launches at this step without a delta."""
+        """Launches the fragment at this step without a delta."""
         self._measuring, self.counted = None, 0
         self._shared.set_launched(self.index, step)
         self.contribute_nothing()
 
     def start_transfer(self, comm: Communicator, own: str, transfers: Sequence[Transfer]) -> None:
-        """Sends or receives the outer copy in the background. It must not change before wait_for_transfer()."""
+        """Sends or receives the outer copy in the background. It must not change until wait_for_transfer() returns."""
         mine = [transfer for transfer in transfers if own in transfer]
         arrays = [array for array in (*self._theta, *self._momentum, *self._second) if len(array) > 0]
 
@@ -152,7 +152,7 @@ class Fragment:
             job.value()
 
     def launch(self, comm: Communicator, repeat: bool) -> None:
-        """Launches the reduction. repeat: repeats it when a peer was lost, because all peers wait for it."""
+        """Launches the reduction. repeat: repeat it if a peer is lost, because all peers wait for it."""
         measuring = self._measuring
 
         def keep() -> None:
@@ -173,7 +173,7 @@ class Fragment:
         self._again = (lambda: self.launch(comm, repeat)) if repeat else None
 
     def land(self, step: int) -> Landing:
-        """Waits for the end of the reduction. step: the run's inner step."""
+        """Waits until the reduction has ended. step: the run's inner step."""
         begin = time.monotonic()
         reduced = self._outcome()
         launched = self.launched
@@ -183,7 +183,7 @@ class Fragment:
         info = FragmentInfo(self.index, waited_s=waited_s, age=age, skipped=not self.is_usable)
         if reduced is None:
             _log.info("fragment %d: its reduction was aborted; retrying in its next slot", self.index)
-            if self._inside.rank == 0:  # they count for all processes inside
+            if self._inside.rank == 0:  # the samples count for all processes inside
                 self.counted += self.reduction.samples
             return Landing(info, None, launched)
         info = replace(
@@ -196,9 +196,11 @@ class Fragment:
         return Landing(info, reduced, launched)
 
     def _outcome(self) -> Optional[Reduced]:
-        """Returns the same outcome for all processes inside. If trainers fail, a trainer may be in the mean of one
-        shard but not of another: then the reduction counts for none of them. The sums of the names reveal that, also if
-        two shards each lack one trainer, where the numbers of participants are equal."""
+        """Returns the outcome, which is the same for all processes inside.
+
+        If trainers fail, a trainer may be in the mean of one shard but not in that of another. The reduction then
+        counts for none of the processes. The sums of the names reveal this even if two shards each lack a different
+        trainer, so that the numbers of participants are equal."""
         while True:
             assert self._job is not None
             self._job.wait()
@@ -212,11 +214,11 @@ class Fragment:
             self._again()
 
     def commit(self, landing: Landing, scratch: Scratch) -> FragmentInfo:
-        """Makes the outer step, if there is a mean, and this peer has the outer copy."""
+        """Makes the outer step if there is a mean and this peer has the outer copy."""
         info, reduced, launched = landing
         if reduced is None:
             return info
-        if self.index == 0:  # a sample is in all fragments, and counts once
+        if self.index == 0:  # counted once, because each sample is in all fragments
             self._shared.samples += reduced.samples
         if reduced.weight == 0 or not self.is_held:
             return info
@@ -232,18 +234,18 @@ class Fragment:
         return replace(info, committed=True)
 
     def show(self, alpha: float, room: Flats, scratch: Scratch) -> None:
-        """Sets the parameters to the outer copy, mixed with the share alpha of the parameters if these are finite.
-        room: the flat arrays of all means."""
+        """Sets the parameters to the outer copy, mixed with the share alpha of the parameters if they are finite. room:
+        the flat arrays of all means."""
         kept = alpha if self.is_usable else 0.0
         self._shown = self._layout.show(self._shared.theta, self.part, kept, room, scratch)
 
     def contribute_nothing(self) -> None:
-        """Sets an empty contribution to a reduction in flight."""
+        """Makes this peer contribute nothing to the reduction in flight."""
         self.reduction.give(0.0, 0)
         self.is_usable = True
 
     def save_feedback(self, comm: Communicator, target: Flats) -> None:
-        """Saves the residuals. target: flat arrays of all fragments."""
+        """Saves the residuals in `target`, the flat arrays of all fragments."""
         if self.reduction.has_feedback:
             self.measured()
             self.reduction.save_feedback(comm, self.part.of(target), self.is_on_its_way)
@@ -253,7 +255,8 @@ class Fragment:
             self.reduction.load_feedback(comm, self.part.of(source))
 
     def end(self) -> None:
-        """Waits for the background work. Call it after the communicator was closed. Afterwards the memory is unused."""
+        """Waits for the background work, which then no longer uses any memory. Call it after closing the communicator.
+        """
         for job in (self._measuring, self._job, self._transfer):
             if job is not None:
                 job.wait()

@@ -1,4 +1,4 @@
-"""Division of the parameters into fragments that are reduced together."""
+"""Divides the parameters into fragments, each of which is reduced as a unit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ Fragments = Union[int, Sequence[Any]]
 
 PATTERNS = ("strided", "contiguous")
 
-# Tensors are cut at multiples of this number of elements, the longest block of the codecs with scales.
+# Tensors are cut at multiples of this number of elements, the largest block of the scaled codecs.
 _GRAIN = 256
 
 
 def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List[List[Piece]]:
-    """Returns the pieces of each fragment, sorted. Each element is in exactly one of them.
+    """Returns the sorted pieces of each fragment. Each element belongs to exactly one.
 
-    fragments: a number: layers are assigned in turn ("strided") or in runs ("contiguous"), and tensors are cut so that
-    fragments have about the same number of this process's elements. Or a sequence of fragments, which are left whole:
-    each is a torch.nn.Module or a sequence of names, of parameters or of their modules.
+    fragments: either their number, or a sequence of fragments. With a number, layers are assigned in turn ("strided")
+        or in runs ("contiguous"), and tensors are cut so that each fragment has about the same number of this process's
+        elements. The fragments of a sequence are not cut; each is a torch.nn.Module, or a sequence of names of
+        parameters or of modules.
     """
     if pattern not in PATTERNS:
         raise InvalidArgument(f"pattern: {pattern!r}; expected {', '.join(PATTERNS)}")
@@ -67,7 +68,7 @@ def _natural(name: str) -> List[Any]:
 
 
 def _layer(name: str) -> str:
-    """Returns the layer of a parameter: its name up to the first number, otherwise the name of its module."""
+    """Returns the layer of a parameter: its name up to the first number, or else the name of its module."""
     parts = name.split(".")
     for index, part in enumerate(parts):
         if part.isdigit():
@@ -83,12 +84,12 @@ def _layers(params: Mapping[str, Any]) -> List[List[str]]:
 
 
 def _grain(share: int) -> int:
-    """Returns a power of two: cuts at its multiples leave fragments of about `share` elements nearly equal."""
+    """Returns a power of two. Cuts at its multiples leave fragments of about `share` elements nearly equal."""
     return min(_GRAIN, 1 << max(0, (share // 64).bit_length() - 1))
 
 
 def _slack(share: int) -> int:
-    """Returns the allowed difference of fragments, which avoids small cuts."""
+    """Returns the tolerated difference between fragments, which avoids small cuts."""
     return share // 32
 
 
@@ -102,8 +103,8 @@ def _round(count: int, grain: int) -> int:
 
 
 def _level(fragments: List[List[Piece]], share: int) -> None:
-    """Moves ends of the largest pieces from the largest to the smallest fragment until sizes are about equal. Each move
-    decreases the sum of the squares, so it terminates."""
+    """Moves ends of the largest pieces from the largest to the smallest fragment until the sizes are about equal.
+    Terminates, because each move decreases the sum of the squared sizes."""
     grain, sizes = _grain(share), [sum(map(_size, fragment)) for fragment in fragments]
     while max(sizes) > share + _slack(share) or min(sizes) < share // 2:
         full, low = sizes.index(max(sizes)), sizes.index(min(sizes))
@@ -117,7 +118,7 @@ def _level(fragments: List[List[Piece]], share: int) -> None:
 
 
 def _runs(line: Sequence[Piece], count: int, share: int) -> List[List[Piece]]:
-    """Cuts consecutive pieces into fragments of a share, at the end of a tensor if one is near."""
+    """Cuts consecutive pieces into fragments of about `share` elements, preferably at the end of a tensor."""
     ends = list(accumulate(map(_size, line)))
     borders = [0, *(_border(ends, ends[-1] * p // count, share) for p in range(1, count)), ends[-1]]
     found: List[List[Piece]] = [[] for _ in range(count)]
@@ -137,7 +138,7 @@ def _border(ends: Sequence[int], wanted: int, share: int) -> int:
 
 
 def _joined(fragment: Sequence[Piece], sizes: Mapping[str, int]) -> List[Piece]:
-    """Returns the pieces in order, with adjacent pieces joined."""
+    """Returns the pieces in order, merging adjacent ones."""
     found: List[Piece] = []
     for piece in sorted(piece for piece in fragment if _size(piece) > 0):
         if found and (found[-1].name, found[-1].end) == (piece.name, piece.begin):

@@ -1,8 +1,9 @@
-"""The processes of one trainer: a single one, or several with a shard of the model each (FSDP2), which make the same
-steps. Each of several processes is a peer, in the peer group of its rank, so that equal shards meet.
+"""The processes of one trainer: one process, or several that each have a shard of the model (FSDP2) and make the same
+    steps. Each of several processes is a peer, in the peer group with the number of its rank, so that each group
+    averages equal shards.
 
-A failure affects one group before the others, so groups may have different views; then the agreement of the trainer's
-processes decides. All survivors of a group have the same view, so all trainers agree.
+A failure reaches one group before the others, so the groups' views may differ. The processes of a trainer then agree on
+an outcome. All survivors of a group have the same view, so all trainers agree on the same one.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ _CONFIRM_S = 60.0
 
 class Inside:
     def __init__(self, group: Any = None) -> None:
-        """group: of torch.distributed, for tensors in CPU memory; None: this process is the whole trainer."""
+        """group: a group of torch.distributed that supports tensors in CPU memory. None: this process is the whole
+        trainer."""
         self.group = group
         self.rank, self.size = 0, 1
         if group is not None:
             self.rank, self.size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
 
     def name(self) -> str:
-        """Returns a unique name of this trainer."""
+        """Returns a unique name of this trainer, the same on all its processes."""
         name = [uuid.uuid4().hex]
         if self.size > 1:
             first = torch.distributed.get_global_rank(self.group, 0)
@@ -36,15 +38,15 @@ class Inside:
         return name[0]
 
     def highest(self, *numbers: int) -> List[int]:
-        """Returns the maximum of each number over all processes. Raises if a process has failed."""
+        """Returns the maximum over all processes of each number. Raises if a process has failed."""
         return self._reduced("MAX", *numbers)
 
     def total(self, *numbers: int) -> List[int]:
-        """Returns the sums over all processes. Raises if a process has failed."""
+        """Returns the sum over all processes of each number. Raises if a process has failed."""
         return self._reduced("SUM", *numbers)
 
     def agree(self, number: int) -> bool:
-        """Returns true if all processes have the same number."""
+        """Returns true if all processes pass the same number."""
         highest, lowest = self.highest(number, -number)
         return highest == -lowest
 
@@ -56,8 +58,7 @@ class Inside:
         return [int(value) for value in values.tolist()]
 
     def connect(self, comm: Communicator, n_attempts: int, fill: Callable[[], None]) -> None:
-        """Connects all processes, one after the other. fill: called by each connected process until all are connected.
-        """
+        """Connects the processes one after the other. Each connected process calls `fill` until all are connected."""
         if self.size == 1:
             comm.connect(n_attempts)
             return
@@ -70,7 +71,7 @@ class Inside:
 
 
 def of_all_processes() -> Any:
-    """Returns the group of all processes of torch.distributed; None if it is not in use."""
+    """Returns torch.distributed's group of all processes, or None if it is not in use."""
     distributed = torch.distributed
     in_use = distributed.is_available() and distributed.is_initialized()
     return distributed.group.WORLD if in_use else None

@@ -1,4 +1,4 @@
-"""A run's progress in one line of a terminal."""
+"""Displays a run's progress in a line of the terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ._member import Member, StepInfo
 
 
 class Line:
-    """Shows a run's progress in the last line of a terminal; writes nothing to other streams.
+    """Shows a run's progress in the last line of a terminal. Writes nothing if the stream is not a terminal.
 
         line = Line()
         while not diloco.finished:
             ...
             line.show(diloco, diloco.step())
 
-    For each fragment the line has the bytes of its last reduction, the time that this peer waited for it, and its age
+    For each fragment the line shows the bytes of its last reduction, the time that this peer waited for it, and its age
     in steps when it was applied.
     """
 

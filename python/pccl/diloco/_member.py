@@ -1,4 +1,4 @@
-"""A peer's membership in a run: join, joint work with the other peers, drop-out, and return."""
+"""A peer's membership in a run: joining, work together with the other peers, dropping out, and returning."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _M = TypeVar("_M", bound="Member")
 
 @dataclass(frozen=True)
 class StepInfo:
-    """The result of step(), join() and finish().
+    """Result of step(), join() and finish().
 
     synced: true if a round has ended.
-    round: the number of rounds that have ended.
-    participants: peers that took part in the reductions that were applied last, in the one with the fewest; before the
-        first reduction, the number of peers. pccl.methods: in this step; 0 without a reduction.
-    tx_bytes: payload that this peer sent in the reductions that ended.
-    rx_bytes: payload that this peer received in them.
-    waited_s: seconds in which this peer could not train because it waited for others.
+    round: number of rounds that have ended.
+    participants: number of peers in the most recently applied reductions, or in the smallest of them if they differ;
+        before the first reduction, the number of peers. In pccl.methods: in this step, or 0 without a reduction.
+    tx_bytes: number of payload bytes that this peer sent in the reductions that ended.
+    rx_bytes: number of payload bytes that this peer received in them.
+    waited_s: time for which this peer could not train because it waited for others, in seconds.
     committed: true if an outer step was applied.
     admitted: true if newcomers were admitted.
     joined: true if this peer itself was admitted: its parameters are now the run's.
-    moved_bytes: bytes of shared state that this peer received, when it joined or when a verification replaced its
-        state.
+    moved_bytes: number of bytes of shared state that this peer received, because it joined or because a verification
+        replaced its state.
     skipped: true if a reduction ended without this peer's delta, which was not finite.
     finished: true if the run has ended: its parameters are final.
-    fragments: the cost of each reduction that ended.
+    fragments: information about each reduction that ended.
     """
 
     synced: bool = False
@@ -58,10 +58,11 @@ class StepInfo:
 
 
 class Member:
-    """Base of the runs of pccl.diloco and pccl.methods. After an exception from joint work this peer has left the run.
+    """Base of the runs in pccl.diloco and pccl.methods. If work together with other peers raises an exception, this
+    peer has left the run.
 
-    drained: the reason why this peer was drained, by drain() or an operator; None if it was not. Joint work then raises
-    DrainedError at a boundary, which `with` handles as a regular end.
+    drained: reason for which this peer was drained, by drain() or an operator; None if it was not. Such work then
+        raises DrainedError at a boundary. The `with` statement treats it as a regular end.
     """
 
     _kind = "DiLoCo"  # name in errors
@@ -71,7 +72,7 @@ class Member:
         self._layout, self._shared, self._membership = layout, shared, membership
         self._busy = threading.RLock()  # held while the shared state is read or written
         self._in_run = False
-        self._has_state = False  # true if it has a state; otherwise join() takes the parameters
+        self._has_state = False  # false until the first join(), which then takes the parameters as the state
         self._waited_s = 0.0
         self.drained: Optional[str] = None
 
@@ -85,16 +86,16 @@ class Member:
         return 0
 
     def _end(self) -> None:
-        """Runs at the regular end of `with`."""
+        """Runs when `with` ends without an exception."""
 
     def _leave(self) -> None:
-        """Leaves the run. Call it after the communicator was closed."""
+        """Leaves the run. Call it after closing the communicator."""
         self._membership.leave()
         self._in_run = False
         self._shared.forget_step()
 
     def _restore(self) -> None:
-        """Sets the parameters to the state that remains after a drop-out."""
+        """Restores the parameters from the state that this peer has after dropping out."""
         self._write()
 
     def _write(self) -> None:
@@ -108,15 +109,16 @@ class Member:
         return self._membership.comm
 
     def join(self) -> StepInfo:
-        """Joins the run; connects the communicator if it is not connected. Afterwards the parameters are the run's.
-        step() and `with` also join. Joint with the other peers at their next boundary."""
+        """Joins the run, and connects the communicator if necessary. Afterwards the parameters are the run's. Waits for
+        the next boundary of the other peers. step() and `with` join automatically."""
         if self._is_in_run():
             return StepInfo(round=self.round, participants=self._peers(), finished=self.finished)
         return self._jointly(self._join)
 
     def rejoin(self, comm: Communicator) -> StepInfo:
-        """Continues with a new communicator after this peer has left the run. This peer is then a newcomer: it gets the
-        state of a running run, or otherwise the state of the most advanced peer among the peers that join together."""
+        """Returns to the run with a new communicator, after this peer has left it. This peer is then a newcomer: it
+        gets the state of the run if that is still going on, or otherwise the state of the most advanced of the peers
+        that join together."""
         if self._is_in_run():
             raise InvalidUsage(f"{self._kind}: rejoin() while this peer is in the run")
         with self._busy:
@@ -125,12 +127,12 @@ class Member:
         return self.join()
 
     def drain(self) -> None:
-        """Requests the drain of this peer, as Communicator.drain(): it leaves at the next boundary, or after
-        `drain_ms`. The other processes of its trainer leave with it. A signal handler may call it."""
+        """Requests the drain of this peer, as Communicator.drain() does: it leaves at the next boundary, or after
+        `drain_ms`. The other processes of its trainer leave with it. Callable from signal handlers."""
         self.comm.drain()
 
     def close(self) -> None:
-        """Leaves the run and closes the communicator; drops reductions in flight. May be called any number of times."""
+        """Leaves the run and closes the communicator. Drops reductions in flight. May be called repeatedly."""
         self.comm.close()
         with self._busy:
             self._leave()
@@ -159,15 +161,15 @@ class Member:
 
     @property
     def finished(self) -> bool:
-        """True if the run has passed the last of its `rounds`: the parameters are final, whether this peer has trained
-        them, has joined after the end, or has loaded a state of it."""
+        """True if the run has completed its `rounds`: the parameters are final. This also holds for a peer that joined
+        after the end or has loaded a final state."""
         return self.rounds is not None and self.round >= self.rounds
 
     def shared_tensors(self) -> List[TensorInfo]:
         return self._shared.tensors()
 
     def digest(self) -> str:
-        """Returns a digest of the shared state, in hexadecimal: the same on all peers after each boundary."""
+        """Returns a hexadecimal digest of the shared state, which is equal on all peers after each boundary."""
         with self._busy:
             return self._shared.digest()
 
@@ -183,7 +185,7 @@ class Member:
 
     def _guarded(self, comm: Communicator, work: Callable[[], StepInfo]) -> StepInfo:
         with self._busy:
-            if comm is not self.comm:  # interrupted before this began; the peer now has another one
+            if comm is not self.comm:  # interrupted before this began; the peer has a new communicator
                 raise self._not_connected()
             self._waited_s = 0.0
             try:
@@ -201,7 +203,7 @@ class Member:
         return self._in_run
 
     def _notice_close(self) -> None:
-        """Drops out if the communicator was closed. An interrupted call ends on another thread, perhaps after this
+        """Drops out if the communicator was closed. An interrupted call ends on another thread, possibly after this
         thread has noticed the end."""
         if self._in_run and self.comm.closed:
             self._layout.copier.begin()
@@ -215,7 +217,7 @@ class Member:
     def _drop_out(self) -> None:
         self.comm.close()
         self._leave()
-        with contextlib.suppress(LayoutError):  # if that was the reason
+        with contextlib.suppress(LayoutError):  # a LayoutError may be the reason for dropping out
             self._restore()
 
     def _wait(self, call: Callable[[], _T]) -> _T:

@@ -1,9 +1,9 @@
 """Membership in a run, and the transfer of the run's state to newcomers.
 
-After each update of the topology, and after connect(), all peers of the group compare their state here. Established
-peers take precedence over newcomers, and among them the peers that have made the most steps. These only send, and the
-others only receive. So newcomers never outvote the run, in any number. If no peer is established and all are at the
-same step, they start a run, with the most common content.
+After connect() and after each topology update, all peers of the group compare their states here. The state of the
+established peers that have made the most steps takes precedence; these peers only send, and the others only receive.
+Newcomers can therefore never outvote the run, however many there are. If no peer is established and all are at the same
+step, they start a run with the most common content.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from ._reduction import EXACT, FIRST_TAG, HALF, Packing, codec_words, small
 _grid: Any = Lazy("pccl.torch._grid")
 _log = logging.getLogger("pccl.diloco")
 
-PAUSE_S = 0.1  # while there are too few peers, or some are late
-# A wait is logged after this time, the default of `where_ms`, and again after five times that.
+PAUSE_S = 0.1  # pause while peers are missing or late
+# Time after which a wait is logged (the default of `where_ms`). It is logged again after five times this time.
 _LOG_AFTER_S = 2.0
 _COMPARE_TAG, _SETTINGS_TAG, _ANY_TAG, _LINES_TAG = FIRST_TAG + 1, FIRST_TAG + 2, FIRST_TAG + 3, FIRST_TAG + 4
 GATHER_TAG, _WHOLE_TAG = FIRST_TAG + 6, FIRST_TAG + 7
-_LINE_MAX = 160  # characters of a line that are sent to others
+_LINE_MAX = 160  # number of characters of a line that are sent to others
 
 
 @dataclass
 class Meeting:
-    """The result of meeting the other peers."""
+    """Result of a meeting with the other peers."""
 
     participants: int
-    newcomers: bool = False  # besides this peer
-    moved_bytes: int = 0  # received by this peer
+    newcomers: bool = False  # true if others than this peer are newcomers
+    moved_bytes: int = 0  # number of bytes received by this peer
     roster: Sequence[str] = ()  # ids of all peers, if newcomers get the fragments later
-    kept: Any = None  # the previous state of a newcomer, if it gets the fragments later
+    kept: Any = None  # previous state of a newcomer, if it gets the fragments later
 
 
 class Content(Protocol):
-    """The common state of a run's peers, and its progress."""
+    """The state that all peers of a run share, and its progress."""
 
     @property
     def round(self) -> int: ...
@@ -70,12 +70,12 @@ class Counters(Protocol):
 
 
 class Setting(NamedTuple):
-    """A setting, as a number, that must be the same on all peers of a run."""
+    """A setting that must be the same on all peers of a run, encoded as a number."""
 
     name: str
     number: int
     words: Callable[[int], str]
-    lines: Sequence[str] = ()  # source of the number's digest, to report the first difference
+    lines: Sequence[str] = ()  # input of the number's digest, used to report the first difference
 
 
 def number(name: str, value: int) -> Setting:
@@ -86,7 +86,8 @@ def fraction(name: str, value: float) -> Setting:
     def words(bits: int) -> str:
         return str(struct.unpack("<d", struct.pack("<q", bits))[0])
 
-    return Setting(name, struct.unpack("<q", struct.pack("<d", value + 0.0))[0], words)  # not -0.0
+    # Adding 0.0 turns -0.0 into 0.0
+    return Setting(name, struct.unpack("<q", struct.pack("<d", value + 0.0))[0], words)
 
 
 def choice(name: str, value: Any, choices: Sequence[Any]) -> Setting:
@@ -99,8 +100,8 @@ def listing(name: str, lines: Sequence[str]) -> Setting:
 
 
 def codecs(packings: Sequence[Packing], is_default: bool) -> Setting:
-    """Returns the setting of the deltas' codecs. is_default: no codec was named, which the words mention; it equals the
-    same codec given by name."""
+    """Returns the setting for the deltas' codecs. is_default: no codec was named, which the text mentions. The setting
+    equals that of the same codec given by name."""
     lines = [repr(EXACT) if packing is None else codec_words(packing) for packing in packings]
     setting = listing("codec", lines)
     if is_default and HALF in packings:
@@ -119,11 +120,12 @@ def mark(name: str, value: int, lines: Sequence[str]) -> Setting:
 
 def setting(name: str, value: Any) -> Setting:
     """Returns the setting for a number, a string, True, False, None, or a tuple or list of these. Returns a Setting
-    unchanged. All these settings have lines, so that peers with values of different types make the same calls."""
+    unchanged. All these settings have lines, so that peers whose values have different types still make the same calls.
+    """
     if isinstance(value, Setting):
         return value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()  # a number of numpy or torch
+        value = value.item()  # a scalar of numpy or torch
     if not _has_equal_words(value):
         raise InvalidArgument(
             f"settings: {name} is {value!r}; expected a number, a string, True, False, None, or a tuple of these"
@@ -134,20 +136,20 @@ def setting(name: str, value: Any) -> Setting:
 
 
 def _has_equal_words(value: Any) -> bool:
-    """Returns true if repr() is the same in all processes that have an equal value."""
+    """Returns true if repr() is the same in all processes for equal values."""
     if isinstance(value, (tuple, list)):
         return all(map(_has_equal_words, value))
     return value is None or type(value) in (bool, int, float, str)
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
-    """Returns the part of each line that is sent to others."""
+    """Truncates each line to the length that is sent to others."""
     return [line[:_LINE_MAX].rstrip() for line in lines]
 
 
 def _first_difference(own: Sequence[str], lists: Sequence[Sequence[str]]) -> Optional[tuple[str, str]]:
-    """Returns the first line that differs between `own` and one of the lists, from both; None if they do not differ in
-    the part that was sent."""
+    """Returns the first line that differs between `own` and any of the lists, from both. Returns None if the parts that
+    were sent do not differ."""
     for other in lists:
         for mine, run in zip_longest(own, other, fillvalue="nothing"):
             if mine != run:
@@ -170,8 +172,8 @@ class Membership:
         settings: Sequence[Setting],
         inside: Optional[Inside] = None,
     ) -> None:
-        """kind: of the run. Runs of one kind have the same settings. inside: the processes that join and leave with
-        this one; all of them construct this object."""
+        """kind: kind of the run; runs of the same kind have the same settings. inside: the processes that join and
+        leave with this one, each of which constructs this object."""
         self.comm = comm
         self._inside = inside or Inside()
         self._name = self._inside.name()
@@ -179,30 +181,30 @@ class Membership:
         self._shared = shared
         self._min_peers = min_peers
         self._rounds = rounds
-        # The same number for each kind, so that peers of different kinds can compare them.
+        # The number of values is the same for each kind, so that peers of different kinds can compare them.
         room = _SETTINGS_MAX - 1 - len(settings)
         if room < 0:
             raise InvalidArgument(f"settings: {-room} more than the {_SETTINGS_MAX - 1} that can be compared")
         method = listing("method", [kind, *(f"the setting {setting.name}" for setting in settings)])
         self._settings = [method, *settings, *[number("", 0)] * room]
-        # Called jointly if peers are behind: (this peer's state counts, the lowest round)
+        # Called on all peers if some are behind, with whether this peer's state counts, and the lowest round.
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
-        # Counters that newcomers of a run get at once, before the fragments; None: they get everything at once.
+        # Counters that newcomers get immediately, before the fragments. None: they get everything at once.
         self.counters: Optional[Counters] = None
-        self.lacks_state = False  # this peer has only a part of the state
+        self.lacks_state = False  # true if this peer has only a part of the state
         self._revision = 0  # revision of the next synchronization
         self._asked: Optional[_threads.Job[bool]] = None
 
     @property
     def number(self) -> int:
-        """The trainer's name, in 32 bits."""
+        """Returns the trainer's name as a 32-bit number."""
         return int(self._name[:8], 16)
 
     def world(self) -> int:
         return self.comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
 
     def enter(self, comm: Communicator) -> None:
-        """Enters a run as a newcomer; connects if necessary."""
+        """Enters the run as a newcomer. Connects if necessary."""
         self.comm, self.established, self._revision = comm, False, 0
         try:
             comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE)
@@ -218,8 +220,8 @@ class Membership:
                 )
 
     def meet(self, *room: Any) -> Meeting:
-        """Meets all peers that have just updated the topology, including newcomers. Joint. room: memory for a copy of
-        the state while this peer receives."""
+        """Meets all peers after an update of the topology, including newcomers. All of them call it. room: memory for a
+        copy of the state while this peer receives."""
         log_at = time.monotonic() + _LOG_AFTER_S
         while True:
             try:
@@ -235,14 +237,14 @@ class Membership:
             self.update()
 
     def update(self) -> None:
-        """Admits newcomers. Joint with all. Raises DrainedError if any process of this trainer was drained."""
+        """Admits newcomers. All peers call it. Raises DrainedError if a process of this trainer was drained."""
         self._update_together()
         if self._inside.size > 1:
             self._fill(self._update_together)
 
     def _update_together(self) -> None:
-        """Updates the topology. If that drains one process of this trainer, the others leave with the next update: all
-        trainers make one, as the groups then have processes of different trainers."""
+        """Updates the topology. If a process of this trainer is drained, the trainer's other processes leave with the
+        next update, which all trainers make, because the groups then contain processes of different trainers."""
         drained: Optional[DrainedError] = None
         try:
             self.comm.update_topology()
@@ -257,16 +259,16 @@ class Membership:
         raise_if(drained)
 
     def _fill(self, update: Callable[[], None]) -> None:
-        """Updates the topology until all processes of all trainers have joined. Newcomers join one by one, and cannot
-        reach their siblings before these have joined; the established peers inform them."""
+        """Updates the topology until all processes of all trainers have joined. The processes of a new trainer join one
+        by one, and cannot reach each other before all have joined, so the established peers inform them."""
         while not self._is_whole(True):
             time.sleep(PAUSE_S)
             update()
 
     def _is_whole(self, has_siblings: bool) -> bool:
-        """Returns true if all peer groups have processes of the same trainers. The numbers of peers do not show that:
-        one trainer's first process may just have joined, and another trainer's may have failed. has_siblings: false if
-        a process of this trainer was drained."""
+        """Returns true if all peer groups have processes of the same trainers. Comparing their sizes is not enough: one
+        trainer's first process may just have joined while another trainer's failed. has_siblings: false if a process of
+        this trainer was drained."""
         told = exchange_json(self.comm, [self._name, self.established], tag=GATHER_TAG)
         if not any(was_in for _, was_in in told.values()):
             return bool(_grid.grid_is_full(self.comm, self._inside.size))  # a run begins
@@ -281,7 +283,7 @@ class Membership:
         return not differ[0]
 
     def _counted(self, count: int) -> int:
-        """Returns the number of peers, from this process's count and the counts of the others inside."""
+        """Returns the smallest of the peer counts of this trainer's processes."""
         return -self._inside.highest(-count)[0]
 
     def _log_wait(self) -> None:
@@ -294,11 +296,12 @@ class Membership:
         )
 
     def _enough(self, count: int, round: int) -> bool:
-        """Returns true if there are enough peers, or the run has ended, when no others are needed."""
+        """Returns true if there are enough peers, or if the run has ended and needs no others."""
         return count >= self._min_peers or (self._rounds is not None and round >= self._rounds)
 
     def _meet_alone(self) -> Optional[Meeting]:
-        """Starts a run, or meets alone. Raises StateMismatch if the state was lost with the other peers."""
+        """Starts a run or continues one without other peers. Raises StateMismatch if the state was lost with the other
+        peers."""
         self._check_that_state_exists(self.established)
         if not self._enough(self._counted(1), self._shared.round):
             return None
@@ -340,12 +343,12 @@ class Membership:
         return meeting
 
     def _counters_to_send_first(self, highest: int) -> Optional[Counters]:
-        """Returns the counters that newcomers get first; None at the start of a run and after its end."""
+        """Returns the counters that newcomers get first. Returns None at the start of a run and after its end."""
         goes_on = self._rounds is None or _round_of(highest) < self._rounds
         return self.counters if highest >= ESTABLISHED and goes_on else None
 
     def _exchange_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
-        """Sends the counters to newcomers. Joint. Returns None if all peers that know them have left."""
+        """Sends the counters to newcomers. All peers call it. Returns None if all peers that have them have left."""
         told = exchange_json(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
         known = [(revision, values) for is_in, revision, values in told.values() if is_in]
         if not known:
@@ -359,20 +362,20 @@ class Membership:
             raise state_is_lost()
 
     def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
-        """Returns this peer's strategy in the synchronization. Joint."""
+        """Returns this peer's strategy for the synchronization. All peers call it."""
         if highest == lowest:
             return self._initial_strategy()
         return SharedStateSyncStrategy.SEND_ONLY if own == highest else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def _initial_strategy(self) -> SharedStateSyncStrategy:
-        """Returns the strategy at the start of a run. Joint. The most common content of two groups may belong to
-        different trainers, so with several processes all shards are from one trainer."""
+        """Returns the strategy at the start of a run. All peers call it. With several processes per trainer, the most
+        common contents of two groups may be from different trainers, so all shards are taken from one trainer."""
         if self._inside.size == 1:
             return SharedStateSyncStrategy.ENFORCE_POPULAR
         return self._strategy_of_one_source(True)
 
     def _strategy_of_one_source(self, counts: bool) -> SharedStateSyncStrategy:
-        """Selects one of the trainers that count, whose state all others receive. Joint."""
+        """Selects a trainer whose state all others receive, among those that count. All peers call it."""
         number = int(self._name[:15], 16) if counts else -1
         highest = array("q", [number])
         try:
@@ -383,8 +386,8 @@ class Membership:
         return SharedStateSyncStrategy.SEND_ONLY if gives else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def verify(self) -> int:
-        """Checks that all peers hold the same state, and replaces differing states by the most common one. Joint, with
-        no reduction in flight. Returns the bytes that this peer received."""
+        """Checks that all peers have the same state, and replaces differing states with the most common one. All peers
+        call it, with no reduction in flight. Returns the number of bytes that this peer received."""
         moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         if moved > 0:
             _log.warning(
@@ -401,7 +404,7 @@ class Membership:
         return info.rx_bytes
 
     def any(self, wants: bool) -> bool:
-        """Returns true if any peer wants to. Joint."""
+        """Returns true if `wants` is true on any peer. All peers call it."""
         values = array("q", [wants])
         try:
             if self.world() > 1:
@@ -413,8 +416,8 @@ class Membership:
     # ---- pending newcomers
 
     def ask(self) -> None:
-        """Starts a query for pending newcomers, at a boundary, on all peers. The answer, the same for all, arrives
-        during the reductions, so that it costs no extra round trips."""
+        """Starts a query for pending newcomers. All peers call it, at a boundary. The answer is the same for all, and
+        arrives during the reductions, so it costs no extra round trips."""
         if self._asked is None:
             self._asked = _threads.start(self.comm.are_peers_pending)
 
@@ -423,7 +426,7 @@ class Membership:
             self._asked.wait()
 
     def answer(self) -> bool:
-        """Returns the answer; starts the query if necessary."""
+        """Returns the answer to the query, which it starts if necessary."""
         self.ask()
         self.wait_for_answer()
         asked, self._asked = self._asked, None
@@ -431,25 +434,25 @@ class Membership:
         return asked.value()
 
     def leave(self) -> None:
-        """Ends the membership. Call it after the communicator was closed."""
+        """Ends the membership. Call it after closing the communicator."""
         self.wait_for_answer()
         self._asked, self.established = None, False
 
     # ---- comparison
 
     def _key(self) -> int:
-        """Returns this peer's progress as a number; established peers take precedence."""
+        """Returns this peer's progress as a number. Established peers come first."""
         progress = self._shared.round << _POSITION_BITS | self._shared.position
         return (ESTABLISHED if self.established else 0) | progress
 
     def _highest(self, values: array[int], tag: int) -> int:
-        """Reduces to the highest values, in place. Returns the number of peers."""
+        """Computes the maximum of each value over all peers, in place. Returns the number of peers."""
         info = self.comm.all_reduce_multiple_with_retry([small(values, ReduceOp.MAX, tag).descriptor()])
         return info.local_world_size
 
     def _compare(self) -> tuple[int, int, int, bool]:
-        """Returns the number of peers that compare, the highest and the lowest key, and whether there are newcomers.
-        Raises InvalidArgument if settings differ from the run's."""
+        """Compares the peers' progress and settings. Returns the number of peers, the highest and the lowest key, and
+        whether there are newcomers. Raises InvalidArgument if the settings differ from the run's."""
         own, settings = self._key(), [setting.number for setting in self._settings]
         values = array("q", [own, -own, not self.established, *settings, *(-value for value in settings)])
         count = self._highest(values, _COMPARE_TAG)
@@ -461,7 +464,7 @@ class Membership:
         return count, highest, lowest, newcomers
 
     def _lines_of_the_run(self, setting: Setting, number: int, counts: bool) -> Sequence[str]:
-        """Returns the lines behind this number of the setting, from the peers whose state counts. Joint."""
+        """Returns the lines for this number of the setting, from the peers whose state counts. All peers call it."""
         lines = _cut(setting.lines) if counts and setting.number == number else []
         length = array("q", [len(lines)])
         self._highest(length, _LINES_TAG)
@@ -473,8 +476,8 @@ class Membership:
         return [text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)]
 
     def _compare_settings(self, counts: bool, odd: Sequence[str]) -> None:
-        """Raises InvalidArgument if this peer's settings differ from the settings of the peers whose state counts.
-        Joint, because all have found a difference."""
+        """Raises InvalidArgument if this peer's settings differ from those of the peers whose state counts. All peers
+        call it, because all have found a difference."""
         own = [setting.number for setting in self._settings]
         values = array("q", [NO_VALUE] * (2 * len(own)))
         if counts:
@@ -482,7 +485,7 @@ class Membership:
         self._highest(values, _SETTINGS_TAG)
         theirs, also = list(values[: len(own)]), [-value for value in values[len(own) :]]
         if self._settings[0].name in odd:
-            odd = [self._settings[0].name]  # the other settings have another meaning there
+            odd = [self._settings[0].name]  # in a run of another kind, the other settings mean something else
         lists = {
             setting.name: [self._lines_of_the_run(setting, number, counts) for number in dict.fromkeys((one, other))]
             for setting, one, other in zip(self._settings, theirs, also)
@@ -505,5 +508,5 @@ def _round_of(key: int) -> int:
 
 ESTABLISHED = 1 << 62
 _POSITION_BITS = 31
-NO_VALUE = -(1 << 63) + 1  # less than any setting, and than its negative
+NO_VALUE = -(1 << 63) + 1  # less than any setting and its negative
 _SETTINGS_MAX = 24

@@ -1,4 +1,4 @@
-"""The outer optimizer, which applies the mean of the peers' deltas."""
+"""The outer optimizers, which apply the mean of the peers' deltas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _arrays
 from ._arrays import Scratch
 
 
-# Learning rate; a function takes the inner step of the run at which the delta was measured.
+# Learning rate, or a function that returns it for the inner step at which the delta was measured.
 Rate = Union[float, Callable[[int], float]]
 
 
@@ -23,21 +23,21 @@ class _Rule:
 
     @property
     def rate(self) -> float:
-        """Learning rate of one step."""
+        """Learning rate of this step."""
         assert not callable(self.lr)  # at() has been called
         return self.lr
 
 
 @dataclass(frozen=True)
 class Nesterov(_Rule):
-    """Stochastic gradient descent with Nesterov's momentum, without dampening:
+    """Stochastic gradient descent with Nesterov momentum, without dampening:
 
         m = momentum * m + mean        theta = theta - lr * (mean + momentum * m)
 
-    as in torch.optim.SGD(nesterov=True). With lr 1 and momentum 0 theta becomes the mean of the peers' parameters.
+    as in torch.optim.SGD(nesterov=True). With lr=1 and momentum=0, theta becomes the mean of the peers' parameters.
 
-    lr: a number, or a schedule: a function of the inner step of the run at which the delta was measured, which is the
-    same on all peers. It must return the same number on all of them.
+    lr: a number, or a schedule: a function of the run's inner step at which the delta was measured. All peers pass the
+    same step, and the function must return the same number on all of them.
     """
 
     lr: Rate = 0.7
@@ -47,7 +47,7 @@ class Nesterov(_Rule):
         _check(self)
 
     def apply(self, theta: Any, momentum: Any, mean: Any, scratch: Scratch) -> None:
-        """Makes one step in place. Every operation is rounded separately, so that all processors get the same bits."""
+        """Makes one step in place. Each operation rounds separately, so that all processors get the same bits."""
         for theta_part, momentum_part, mean_part, spare in scratch.pieces(theta, momentum, mean):
             momentum_part *= self.momentum
             momentum_part += mean_part
@@ -60,7 +60,7 @@ class Nesterov(_Rule):
 
 @dataclass(frozen=True)
 class SGD(_Rule):
-    """Stochastic gradient descent with heavy-ball momentum, without dampening, as torch.optim.SGD:
+    """Stochastic gradient descent with heavy-ball momentum, without dampening, as in torch.optim.SGD:
 
         m = momentum * m + mean        theta = theta - lr * m
 
@@ -84,20 +84,20 @@ class SGD(_Rule):
 
 @dataclass(frozen=True)
 class AdamW(_Rule):
-    """AdamW on the mean, as torch.optim.AdamW up to rounding:
+    """AdamW on the mean, equal to torch.optim.AdamW except for rounding:
 
         m = beta1 * m + (1 - beta1) * mean        v = beta2 * v + (1 - beta2) * mean^2
         theta = theta * (1 - lr * weight_decay) - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
-    lr: as for Nesterov; the mean is the average change of the peers' parameters, not divided by their rate. t: number
-    of the fragment's slot in the run. AdamW shares one array more than Nesterov.
+    lr: as for Nesterov. The mean is the average change of the peers' parameters, which already includes the inner
+    learning rate. t: number of the fragment's slot in the run. AdamW shares one array more than Nesterov.
     """
 
     lr: Rate = 1e-3
     betas: Tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
-    slot: int = 1  # t
+    slot: int = 1  # t in the formula
 
     def __post_init__(self) -> None:
         _check_rate(self)
@@ -110,7 +110,7 @@ class AdamW(_Rule):
         _set(self, "weight_decay", 0 <= _float(self.weight_decay) < math.inf, "a finite number from 0")
 
     def apply(self, theta: Any, momentum: Any, second: Any, mean: Any, scratch: Scratch) -> None:
-        """Makes one step in place. Powers are products of multiplications, which all machines round alike."""
+        """Makes one step in place. Powers are computed by multiplication, which all machines round alike."""
         (first, other), rate = self.betas, self.rate
         kept = 1.0 - rate * self.weight_decay
         step = rate / (1.0 - _power(first, self.slot))
@@ -144,13 +144,14 @@ def _power(base: float, exponent: int) -> float:
     return made
 
 
-# Or a function of the flat arrays (theta, momentum, mean) of a fragment, of numpy or torch, that changes the first two.
+# An optimizer; or a function of a fragment's flat arrays (theta, momentum, mean), of numpy or torch, that changes the
+# first two.
 Outer = Union[Nesterov, SGD, AdamW, Callable[[Any, Any, Any], object]]
 _RULES = (Nesterov, SGD, AdamW)
 
 
 def _float(given: Any) -> float:
-    """Converts to a float, so that all peers describe equal settings by the same words. Returns NaN for anything but a
+    """Converts to a float, so that all peers describe equal settings in the same words. Returns NaN if `given` is not a
     number."""
     try:
         return math.nan if isinstance(given, str) else float(given)
@@ -204,7 +205,7 @@ def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer
 
 
 def _of_torch(given: Any) -> Any:
-    """Converts an optimizer of torch to the equal rule; returns anything else unchanged."""
+    """Converts an optimizer of torch to the equivalent rule. Returns anything else unchanged."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(given, torch.optim.Optimizer):
         return given
@@ -223,7 +224,7 @@ def _of_torch(given: Any) -> Any:
 
 
 def words(outer: Outer) -> str:
-    """Returns a description that must be the same on all peers; for a function, its name."""
+    """Returns a description that must be the same on all peers. A function is described by its name."""
     if isinstance(outer, AdamW):
         return f"AdamW(lr={_name(outer.lr)}, {outer.betas}, eps={outer.eps!r}, weight_decay={outer.weight_decay!r})"
     if isinstance(outer, (Nesterov, SGD)):

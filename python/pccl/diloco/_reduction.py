@@ -1,4 +1,4 @@
-"""The mean of the peers' deltas of a fragment."""
+"""Computes the mean of the peers' deltas of a fragment."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .._reduce import OperationInfo, ReduceDescriptor, ReduceInfo, ReduceOpDescr
 from . import _arrays
 from ._arrays import Arrays, Flats, Layout
 
-# Tags from here on belong to DiLoCo; a program's reductions must use others. Each fragment has a range of tags. The
-# first of them is for the weights.
+# First of the tags that are reserved for DiLoCo; the program must not use them. Each fragment has a range of tags, the
+# first of which is for the weights.
 FIRST_TAG = 1 << 40
 _TAGS_OF_A_FRAGMENT = 1 << 24
-_STATE_TAGS = 1 << 23  # offset of the state's tags in the range
+_STATE_TAGS = 1 << 23  # offset of the tags for the fragment's state within its range
 
 BUCKET_BYTES = 16 << 20
 
@@ -31,7 +31,7 @@ CODECS = {
     **{name: QuantizationOptions(name) for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")},
 }
 CODECS["auto"] = QuantizationOptions("auto", budget_percent=20)
-# Not a codec of the library: HALF rounds deltas to bfloat16 and reduces these. EXACT is no codec.
+# HALF, which is not a codec of the library, rounds deltas to bfloat16 and reduces these. EXACT is no codec.
 HALF, EXACT = "bf16", "exact"
 _OF_DOUBLES = (QuantizationAlgorithm.MIN_MAX, QuantizationAlgorithm.ZERO_POINT_SCALE, QuantizationAlgorithm.NONE)
 Codec = Union[None, str, QuantizationOptions]
@@ -39,7 +39,7 @@ Packing = Union[None, QuantizationOptions, Literal["bf16"]]
 
 
 def packing_of(given: Codec, feedback: bool, dtypes: Sequence[str], is_half: bool) -> Packing:
-    """Returns the packing of a delta. is_half: parameters have 16 bits, so bfloat16 is the default."""
+    """Returns the packing of a delta. is_half: the parameters have 16-bit types, so bfloat16 is the default."""
     if given == HALF or (given is None and is_half and not feedback):
         if feedback:
             raise InvalidArgument(NO_FEEDBACK)
@@ -50,8 +50,8 @@ def packing_of(given: Codec, feedback: bool, dtypes: Sequence[str], is_half: boo
 
 
 def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[QuantizationOptions]:
-    """Returns the codec's options; None for no codec. feedback: also if the options do not request it. dtypes: of the
-    outer copy."""
+    """Returns the codec's options, or None for no codec. feedback: enables error feedback even if the options do not.
+    dtypes: types of the outer copy."""
     options = CODECS.get(given) if isinstance(given, str) else given
     if given is not None and not isinstance(options, QuantizationOptions):
         raise InvalidArgument(
@@ -71,7 +71,7 @@ def codec_of(given: Codec, feedback: bool, dtypes: Sequence[str]) -> Optional[Qu
 def packings_of(
     given: Union[Codec, Sequence[Codec]], feedback: bool, layout: Layout, count: int
 ) -> List[Packing]:
-    """Returns the packing of each fragment. Feedback applies to the fragments with a codec."""
+    """Returns the packing of each fragment. feedback applies to the fragments that have a codec."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         return [packing_of(given, feedback, layout.dtypes, layout.is_half)] * count
     if len(given) != count:
@@ -94,10 +94,10 @@ def codec_words(options: Packing) -> str:
 
 @dataclass
 class Reduced:
-    """The result of a reduction, the same on all peers. The mean itself is in Reduction.mean."""
+    """Result of a reduction, the same on all peers. The mean itself is in Reduction.mean."""
 
     participants: int
-    weight: float  # sum over all peers; 0: no peer contributed, so there is no mean
+    weight: float  # sum over all peers; 0: there is no mean, because no peer contributed
     samples: int  # sum over all peers
     tx_bytes: int = 0
     rx_bytes: int = 0
@@ -110,7 +110,7 @@ class Reduced:
 
 
 class Call(NamedTuple):
-    """An all-reduce: as an entry of a list that is repeated until it succeeds, or launched once."""
+    """An all-reduce, either an entry of a list that is repeated until it succeeds, or launched once."""
 
     send: Any
     recv: Any
@@ -131,18 +131,18 @@ class Call(NamedTuple):
 
 
 def small(values: Union[array[float], array[int]], op: ReduceOp, tag: int) -> Call:
-    """Returns a reduction of a few numbers, in place and without a codec."""
+    """Returns an all-reduce of a few numbers, in place and without a codec."""
     return Call(values, values, tag, DataType.FLOAT64 if values.typecode == "d" else DataType.INT64, op=op)
 
 
 class Reduction:
-    """A peer's delta of a fragment and the mean, in buckets: contiguous parts of the flat arrays, each of which is
-    reduced separately.
+    """A peer's delta of a fragment, and the mean, in buckets: contiguous ranges of the flat arrays that are reduced
+    separately.
 
-    The mean is over exactly the peers that are present at the end. Members can only leave during a reduction. So if
-    their number at the end equals the number of peers in the sum of the weights, every bucket has the shares of exactly
-    these peers. Otherwise a peer was lost during the reduction: the others repeat it or, if no peer waits for it, give
-    it up.
+    The mean covers exactly the peers that are present at the end. Members can only leave during a reduction, so if
+    their number at the end equals the number of peers in the sum of the weights, every bucket contains the shares of
+    exactly these peers. Otherwise a peer was lost, and the others repeat the reduction, or abandon it if no peer waits
+    for it.
     """
 
     def __init__(
@@ -155,21 +155,21 @@ class Reduction:
         bucket_bytes: int,
         max_in_flight: int,
     ) -> None:
-        """index: of the fragment."""
+        """index: number of the fragment."""
         self.delta, self.mean = delta, mean
         self._weight = 0.0
         self._samples = 0
         self._comm: Any = None
-        self._kept: Dict[int, array[float]] = {}  # residuals of error feedback before the latest reduction, by tag
-        self.name = 0  # name of the trainer, 32 bits, for a reduction of one of its shards; otherwise 0
-        # Returns this peer's attendance numbers, of the same length on all peers. Called in the background.
+        self._kept: Dict[int, array[float]] = {}  # error-feedback residuals from before the latest reduction, by tag
+        self.name = 0  # 32-bit name of the trainer if this reduces one of its shards, otherwise 0
+        # Returns this peer's attendance numbers; all peers return lists of the same length. Called in the background.
         self.attendance: Callable[[], List[float]] = list
         self._arrays = arrays
         self._max_in_flight = max_in_flight
         self._first_tag = FIRST_TAG + (index + 1) * _TAGS_OF_A_FRAGMENT
         self._codec = codec if isinstance(codec, QuantizationOptions) else None
         self._bucket_bytes = bucket_bytes
-        self._halves: List[Tuple[Any, Any]] = []  # deltas and means as bfloat16, sent in their place
+        self._halves: List[Tuple[Any, Any]] = []  # bfloat16 versions of deltas and means, sent in their place
         if codec == HALF:
             self._halves = [(arrays.halves(len(flat)), arrays.halves(len(flat))) for flat in delta]
             delta, mean = [sent for sent, _ in self._halves], [got for _, got in self._halves]
@@ -189,7 +189,7 @@ class Reduction:
 
     @property
     def state_tag(self) -> int:
-        """The first of the tags for the fragment's state."""
+        """First of the tags for the fragment's state."""
         return self._first_tag + _STATE_TAGS
 
     def is_finite(self) -> bool:
@@ -199,7 +199,7 @@ class Reduction:
         return all(self._arrays.is_finite(flat) for flat in self.mean)
 
     def give(self, weight: float, samples: int) -> None:
-        """Sets the weight of the delta in the next reduction; with weight 0 it contributes nothing."""
+        """Sets the weight of the delta in the next reduction. With weight 0 it contributes nothing."""
         if weight == 0:
             _arrays.fill(self.delta, 0.0)
         elif weight != 1:
@@ -207,7 +207,7 @@ class Reduction:
         self.resume(weight, samples)
 
     def resume(self, weight: float, samples: int) -> None:
-        """Sets the weight and the samples of a delta that is already multiplied by its weight."""
+        """Sets the weight and the samples of a delta that has already been multiplied by its weight."""
         self._weight, self._samples = weight, samples
 
     @property
@@ -219,8 +219,8 @@ class Reduction:
         return self._samples
 
     def run(self, comm: Communicator, repeat: bool) -> Optional[Reduced]:
-        """Reduces, jointly with the group. Afterwards the mean is divided by the weight, and delta is unchanged.
-        Returns None, on all peers alike, if a peer was lost and repeat is false."""
+        """Reduces the deltas of the group, whose peers all call it. Afterwards the mean has been divided by the weight,
+        and delta is unchanged. Returns None on all peers if a peer was lost and repeat is false."""
         for (sent, _), flat in zip(self._halves, self.delta):
             self._arrays.to_halves(sent, flat)
         try:
@@ -241,22 +241,22 @@ class Reduction:
         return self._codec is not None and self._codec.feedback
 
     def keep(self, comm: Communicator) -> None:
-        """Copies the residuals before a reduction with error feedback, which may be given up."""
+        """Copies the residuals before a reduction with error feedback, because it may be abandoned."""
         self._comm, self._kept = comm, {call.tag: comm.get_feedback(call.tag) for call in self._buckets}
 
     def take_back(self) -> None:
         """Restores this peer's residuals from before the latest reduction, which does not count. Buckets that succeeded
-        have moved them into means that are not used."""
+        have moved them into means that will not be used."""
         for tag, kept in self._kept.items():
             self._comm.set_feedback(tag, kept)
 
     def count(self) -> None:
-        """Drops the copies of the residuals after a reduction that counts."""
+        """Drops the copies of the residuals, because the reduction counts."""
         self._kept = {}
 
     def save_feedback(self, comm: Communicator, target: Flats, is_on_its_way: bool) -> None:
-        """Saves the residuals; for a reduction in flight, which is launched again after a resume, the residuals from
-        before it."""
+        """Saves the residuals. For a reduction in flight, which a resumed run launches again, saves those from before
+        it."""
         for call, place in zip(self._buckets, self._cut(target)):
             kept = self._kept[call.tag] if is_on_its_way else comm.get_feedback(call.tag)
             if len(kept) > 0:
@@ -292,8 +292,8 @@ class Reduction:
             self.take_back()
 
     def _once(self, comm: Communicator) -> Optional[Reduced]:
-        """Reduces once. All peers launch all buckets, even if earlier ones have failed: otherwise some would wait for
-        buckets that others do not launch. Returns None if a peer was lost."""
+        """Reduces once. Launches all buckets even if earlier ones have failed, because other peers may wait for them.
+        Returns None if a peer was lost."""
         about, call = self._about()
         open_calls: Deque[AsyncReduceHandle] = deque()
         ended: List[Optional[OperationInfo]] = []
@@ -302,7 +302,7 @@ class Reduction:
                 if len(open_calls) == self._max_in_flight:
                     ended.append(_outcome(open_calls.popleft()))
                 open_calls.append(one.launch(comm))
-        finally:  # the tags are used again, even if this peer has become the only one
+        finally:  # the tags are used again, even if this peer is the only one left
             for handle in open_calls:
                 handle.wait()
         ended += [_outcome(handle) for handle in open_calls]
@@ -315,7 +315,7 @@ class Reduction:
         return reduced
 
     def _alone(self) -> Reduced:
-        """Returns the result of a peer that is alone. The mean is its delta."""
+        """Returns the result for a peer that is alone. The mean is its delta."""
         if self._weight > 0:
             _arrays.copy(self.mean, self.delta)
             self._divide(self._weight)
@@ -328,7 +328,7 @@ class Reduction:
 
 
 def _outcome(handle: AsyncReduceHandle) -> Optional[OperationInfo]:
-    """Returns None if a peer was lost and the operation failed on all."""
+    """Returns the result of the operation, or None if it failed because a peer was lost."""
     try:
         return handle.result()
     except PeerLostError:

@@ -1,4 +1,4 @@
-"""Chooses a peer's samples without communication."""
+"""Selects each peer's samples without communication."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .._errors import InvalidArgument
 
 
 class Sampler:
-    """Draws sample numbers: sample i of a round is a pseudo-random function of (seed, round, peer, i).
+    """Draws sample numbers. Sample i of a round is a pseudo-random function of (seed, round, peer, i).
 
-    So peers can join and leave without any assignment of samples, and a peer that passes its name or number as `peer`
-    draws the same samples again when the round is repeated. Without `peer` the process draws a name. Samples are drawn
-    with replacement. A stream that must be read only once needs a cursor instead: DiLoCo.samples is the same on all
-    peers.
+    Peers can therefore join and leave without reassigning samples. A peer that passes its name or number as `peer`
+    draws the same samples again if the round is repeated; by default each process draws a random name. Samples are
+    drawn with replacement. For a stream that must be read only once, use a cursor such as DiLoCo.samples, which is the
+    same on all peers.
     """
 
     def __init__(self, seed: int, peer: Optional[Union[int, str]] = None) -> None:
@@ -26,8 +26,8 @@ class Sampler:
         self.peer = os.urandom(8).hex() if peer is None else peer
 
     def indices(self, round: int, count: int, size: int) -> List[int]:
-        """Returns `count` numbers from 0 to size - 1; a larger count begins with the same ones. round: may be any other
-        number, for example of the inner step."""
+        """Returns `count` numbers from 0 to size - 1. A larger count returns the same numbers followed by more. round:
+        any number, also for example the inner step."""
         if count < 0 or size < 1:
             raise InvalidArgument(f"Sampler: {count} samples of {size}")
         key = repr((self.seed, operator.index(round), str(self.peer))).encode()

@@ -1,5 +1,5 @@
-"""The schedule of the fragments' reductions: a function of the run's inner step alone. The step is shared, so all peers
-agree, also after peers have joined or left."""
+"""The schedule of the fragments' reductions. It depends only on the run's inner step, which is shared state, so all
+peers agree on it, even after peers have joined or left."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .._errors import InvalidArgument
 @dataclass(frozen=True)
 class Schedule:
     """Fragment p is launched at each inner step that is offsets[p] more than a multiple of periods[p], and applied
-    `delay` steps later. Step 0 is before any training, so it has no launches."""
+    `delay` steps later. Step 0 precedes all training, so it has no launches."""
 
-    period: int  # of the rounds
+    period: int  # number of inner steps in a round
     offsets: Tuple[int, ...]
     periods: Tuple[int, ...]
     delay: int = 0
@@ -29,7 +29,7 @@ class Schedule:
         delay: int,
         periods: Optional[Sequence[int]] = None,
     ) -> Schedule:
-        """periods: None: all have the period of the rounds. offsets: None spreads the fragments evenly over their
+        """periods: None: the length of a round for all fragments. offsets: None spreads the fragments evenly over their
         periods."""
         own = tuple([period] * count if periods is None else map(operator.index, periods))
         if len(own) != count:
@@ -53,7 +53,7 @@ class Schedule:
         return cls(period, given, own, delay)
 
     def launches(self, step: int) -> List[int]:
-        """Returns the fragments that have a slot at this step, in the order in which all peers take them."""
+        """Returns the fragments that have a slot at this step, in the order in which all peers launch them."""
         if step <= 0:
             return []
         slots = enumerate(zip(self.offsets, self.periods))
@@ -64,7 +64,8 @@ class Schedule:
         return self.launches(step - self.delay)
 
     def turn(self, fragment: int, step: int) -> int:
-        """Returns the number of the fragment's last slot, counting the slots of all fragments in turn."""
+        """Returns the number of the fragment's last slot, in a numbering that takes the slots of all fragments in turn.
+        """
         return (step - self.offsets[fragment]) // self.periods[fragment] * len(self.periods) + fragment
 
     def is_boundary(self, step: int) -> bool:
@@ -72,5 +73,5 @@ class Schedule:
         return step > 0 and step % self.period == 0
 
     def acts(self, step: int) -> bool:
-        """Returns true if this step is joint with the other peers."""
+        """Returns true if this step involves the other peers."""
         return self.is_boundary(step) or bool(self.launches(step)) or bool(self.lands(step))

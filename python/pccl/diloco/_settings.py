@@ -1,4 +1,4 @@
-"""The settings that runs share, and the settings of DiLoCo."""
+"""Settings that all kinds of runs have, and settings of DiLoCo."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _size(least: int) -> Check:
 
 
 class Reduced(Run):
-    """Settings of runs that reduce deltas, in buckets."""
+    """Settings of runs that reduce deltas in buckets."""
 
     bucket_bytes: int = setting(default=BUCKET_BYTES, check=_size(8))
     max_in_flight: int = setting(default=4, check=_size(1), same=False)

@@ -1,4 +1,4 @@
-"""The shared state of a run: the outer copy, its momentum, the counters, and the program's extra arrays."""
+"""The shared state of a run: the outer copy, its moments, the counters, and the program's extra arrays."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ NOT_LAUNCHED = -1
 class Shared:
     """The shared tensors of a run.
 
-    extra: arrays of the program, equal on all peers at each boundary. buffers: arrays with different contents on each
-    peer; newcomers receive the contents of one peer. momentum, second: has the first and the second moment of the mean.
-    is_common: theta is the same on all peers; otherwise it is treated as the buffers are.
+    extra: arrays of the program that are equal on all peers at each boundary. buffers: arrays that differ between
+        peers; newcomers get those of one peer. momentum, second: whether there is a first and a second moment of the
+        mean. is_common: whether theta is the same on all peers; if not, it is treated like the buffers.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Shared:
 
     @property
     def counters(self) -> List[int]:
-        """The state outside the fragments, if there is neither `extra` nor buffers."""
+        """The whole state outside the fragments, if there are neither `extra` arrays nor buffers."""
         return list(self._counters)
 
     @counters.setter
@@ -104,7 +104,7 @@ class Shared:
         self._counters[:] = array("q", values)
 
     def mark(self) -> int:
-        """Returns a number that is the same for peers with equal names, types and sizes."""
+        """Returns a number that is equal for peers with equal names, types and sizes."""
         hashed = hashlib.sha256(str(self.layout_mark).encode())
         for info in self.tensors():
             hashed.update(f"{info.name}\0{info.dtype.name}\0{info.numel}\0".encode())
@@ -134,7 +134,7 @@ class Shared:
 
     @property
     def position(self) -> int:
-        """Inner steps since the last boundary."""
+        """Number of inner steps since the last boundary."""
         return self._counters[_POSITION]
 
     @position.setter
@@ -149,7 +149,7 @@ class Shared:
         self._counters[_LAUNCHED + fragment] = step
 
     def forget_step(self) -> None:
-        """Returns to the last boundary, with no reduction in flight."""
+        """Goes back to the last boundary, with no reduction in flight."""
         self.position = 0
         for fragment in range(len(self._counters) - _LAUNCHED):
             self.set_launched(fragment, NOT_LAUNCHED)
@@ -157,7 +157,7 @@ class Shared:
     # ---- content
 
     def digest(self) -> str:
-        """Returns a digest of names and content, in hexadecimal."""
+        """Returns a hexadecimal digest of names and contents."""
         return _buffers.digest([("counters", self._counters), *self._named().items()])
 
     def state_dict(self) -> Dict[str, Any]:
@@ -166,7 +166,7 @@ class Shared:
         return state
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Raises InvalidArgument if the state does not fit."""
+        """Raises InvalidArgument if the state does not match."""
         named = self._named()
         differing = sorted({*named, "round", "samples", "layout"} ^ set(state))
         if differing:
@@ -190,8 +190,8 @@ class Shared:
         self.forget_step()
 
     def keep(self, theta: Flats, momentum: Flats) -> Kept:
-        """Returns a copy of the content for restore() after an incomplete transfer. theta, momentum: memory for the
-        large part."""
+        """Returns a copy of the content, with which restore() undoes an incomplete transfer. theta, momentum: memory
+        for the large arrays."""
         _arrays.copy(theta, self.theta)
         _arrays.copy(momentum, self.momentum)
         extra = {name: _copy_of(thing) for name, thing in (*self._extra.items(), *self._buffers.items())}

@@ -1,4 +1,4 @@
-"""A peer in a DiLoCo run: rounds of inner steps, and their boundaries."""
+"""A peer in a DiLoCo run: rounds of inner steps, and the boundaries between them."""
 
 from __future__ import annotations
 
@@ -26,80 +26,78 @@ from ._shared import Kept, Shared
 
 
 class _Report(NamedTuple):
-    """The attendance reported by a reduction, the same on all peers."""
+    """Attendance reported by a reduction, the same on all peers."""
 
     present: int
     attendance: Optional[Attendance]  # None if no peer lacks fragments
 
 
 class DiLoCo(Member):
-    """Trains on each peer independently for inner_steps steps; then all peers make one outer step with the mean of
+    """Trains on each peer independently for inner_steps steps. Then all peers make one outer step with the mean of
     their changes (delta = outer copy - parameters).
 
-    params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module; its parameters that require
-        gradients are trained. The program trains them in place, with any optimizer. float16, bfloat16, float32 or
-        float64; the outer copy is in float32 (float64 for float64), in host memory.
+    params: a mapping from names to numpy arrays or torch tensors, or a torch.nn.Module, whose parameters that require
+        gradients are trained. The program trains them in place, with any optimizer. Types: float16, bfloat16, float32
+        and float64. The outer copy is in host memory, in float64 for float64 parameters and in float32 for all others.
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it one round late.
-        "eager" does so too, but applies each peer's share at once to the peer's parameters.
-    outer: a Nesterov, an SGD or an AdamW, with a constant rate or a schedule; or a torch.optim.SGD or
-        torch.optim.AdamW, of which only the hyperparameters are used; or a function of (theta, momentum, mean), flat
-        arrays of a fragment, that changes the first two in place, with the same bits on all peers: without fused
-        arithmetic or random numbers. Or a list with one for each fragment.
-    fragments: the number of parts of the model that are reduced at different times, each once in inner_steps steps
-        (streaming DiLoCo). pattern: "strided" assigns the layers in turn, "contiguous" in runs; a layer is all
-        parameters with the same name up to the first number, or otherwise up to the last dot. Tensors are cut for
-        fragments of about equal size. Or a list of fragments, which are left whole: modules, or lists of names, of
-        parameters or of their modules. offsets: the step of a round at which each is launched; None spreads them
-        evenly. periods: the period of each fragment in steps, in place of inner_steps; its offset is within that
-        period.
-    delay: number of steps from a fragment's launch to its application, during which the peers continue to train; less
-        than inner_steps. alpha: the share of its parameters that a peer keeps when a fragment is applied; 0 sets them
-        to the outer copy, which suits delay 0.
-    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2": deltas are sent as 8 bits; "int4", "e3m0" or "e2m1": as 4; "bf16":
-        as 16; "auto": as many bits as 20 % of the time between two rounds allows; "exact": unchanged; or any
-        QuantizationOptions. None is "bf16" if all parameters have 16 bits, otherwise "exact". Or a list with one for
-        each fragment. feedback: adds the rounding error of an 8-bit or 4-bit format to the next delta.
-    weight: "uniform", or "tokens": a peer's weight is the number of samples since the fragment's last launch, as given
+        "eager" does the same, but also applies each peer's share to its own parameters at once.
+    outer: a Nesterov, SGD or AdamW, with a constant rate or a schedule; or a torch.optim.SGD or torch.optim.AdamW, only
+        the hyperparameters of which are used; or a function of (theta, momentum, mean), a fragment's flat arrays, that
+        changes the first two in place. The function must compute the same bits on all peers, without fused arithmetic
+        or random numbers. Or a list of these, one for each fragment.
+    fragments: the number of parts of the model that are reduced at different times, each once every inner_steps steps
+        (streaming DiLoCo). Or a list of fragments, which are not cut: modules, or lists of names of parameters or
+        modules. pattern: with a number, "strided" assigns the layers in turn, "contiguous" in runs. A layer is all
+        parameters with the same name up to the first number, or else up to the last dot. Tensors are cut so that
+        fragments have about equal sizes. offsets: the step of a round at which each fragment is launched; None spreads
+        them evenly. periods: the period of each fragment in steps, instead of inner_steps; offsets are then within it.
+    delay: the number of steps between a fragment's launch and its application, during which the peers continue to
+        train; less than inner_steps. alpha: the share of its parameters that a peer keeps when a fragment is applied;
+        0, which suits delay 0, sets them to the outer copy.
+    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2" send deltas as 8 bits; "int4", "e3m0" or "e2m1" as 4; "bf16" as 16;
+        "auto" as as many bits as 20 % of the time between two rounds allows; "exact" unchanged. Or any
+        QuantizationOptions. None means "bf16" if all parameters have 16-bit types, otherwise "exact". Or a list of
+        these, one for each fragment. feedback: adds the rounding error of an 8-bit or 4-bit format to the next delta.
+    weight: "uniform"; or "tokens": a peer's weight is the number of samples since the fragment's last launch, as passed
         to step() or add_samples().
-    extra: arrays that are shared as well (a cursor, a schedule). The program must keep them equal on all peers at each
-        boundary.
-    share_buffers: newcomers get the module's buffers (BatchNorm's statistics) of one peer; otherwise, and afterwards,
-        each peer has different buffers.
-    min_peers: a boundary waits until there are this many peers. verify_every: number of rounds after which all peers
-        compare their state by digests, but not while a newcomer catches up; 0: never.
+    extra: further arrays to share, for example a cursor or a schedule. The program must keep them equal on all peers at
+        each boundary.
+    share_buffers: newcomers get the module's buffers (for example BatchNorm's statistics) from one peer. Afterwards,
+        and without this setting at all times, each peer has its own.
+    min_peers: the number of peers for which a boundary waits. verify_every: the number of rounds after which all peers
+        compare digests of their states, except while a newcomer catches up; 0: never.
     rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are final, and
-        newcomers get them and learn that training has ended. linger_s: finish() of a finished run waits this long for
-        late peers. A state_dict() of the end can be continued with more rounds.
-    catch_up: the way in which newcomers get the run's state. "whole": at a boundary, where all other peers wait.
-        "fragments": each fragment from its next slot to the one after that, during training. Then the others do not
-        wait; join() of the newcomer, which trains when it has all fragments, returns a round later or more (the longest
-        of `periods`), within a round. "fragments" is the default with fragments or a delay, but without `extra`, shared
-        buffers and shards.
-    process_group: for a model of DTensors (fully_shard, FSDP2), the group of torch.distributed over which it is
-        sharded, by default all processes; or any group of processes that make the same steps. Each of them constructs
-        this object, with Communicator(address, its rank), and its shard is averaged with the same shards of others.
-        They make an outer step together, or none does. Each counts the samples that it trains on. The group must
-        support tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl").
+        newcomers get them and learn that training has ended. linger_s: the time for which finish() of a finished run
+        waits for late peers. A final state_dict() can be continued with more rounds.
+    catch_up: how newcomers get the run's state. "whole": at a boundary, while all other peers wait. "fragments": during
+        training, each fragment between its next two slots, so that the others do not wait. The newcomer trains once it
+        has all fragments, so its join() takes a round or more (the longest of `periods`), and returns in the middle of one.
+        "fragments" is the default with fragments or a delay, unless there are `extra` arrays, shared buffers or shards.
+    process_group: for a model of DTensors (fully_shard, FSDP2), the torch.distributed group over which it is sharded,
+        by default all processes; or any group of processes that make the same steps. Each process constructs this
+        object with Communicator(address, its rank), and its shard is averaged with the same shard of the other
+        trainers. Either all processes of the group make an outer step, or none does. Each counts the samples that it
+        trains on. The group must support tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl").
 
-    Shared, with the same bits on all peers after each step with an outer step: the outer copy, its momentum, `round`,
-    `samples`; at boundaries also extra. Not shared: the parameters between boundaries, and in "eager" mode, with
-    fragments and with alpha also at boundaries; the inner optimizer's state; random numbers. The settings must be the
-    same on all peers; a newcomer with others is refused with a reason.
+    Shared, with the same bits on all peers after each outer step: the outer copy, its momentum, `round`, `samples`; at
+    boundaries also extra. Not shared: the inner optimizer's state, random numbers, and the parameters between
+    boundaries (in "eager" mode, with fragments and with alpha also at boundaries). All peers must have the same
+    settings; a newcomer with others is refused with a reason.
 
-    Newcomers are admitted at boundaries and get the run's state (catch_up), in any number; reductions in flight are
-    then applied at once, by all alike. Peers that fail are left out: the mean is over exactly the remaining peers. With
-    a delay, a fragment that lost a peer during its reduction waits for its next slot, and then has the whole delta; the
-    other fragments are not disturbed. A peer that is alone continues with its delta. If no peer has been in a run
-    before (all restarted from checkpoints), the most advanced peer provides the state: min_peers makes them wait for
+    Any number of newcomers can be admitted at a boundary. They get the run's state (see catch_up), and all peers apply
+    the reductions in flight at once. Peers that fail are left out: the mean is over exactly the remaining peers. With a
+    delay, a fragment whose reduction lost a peer waits for its next slot, and then reduces the whole delta; the other
+    fragments are not affected. A peer that is alone continues with its own delta. If no peer has been in a run before
+    (all restarted from checkpoints), the most advanced peer provides the state; set min_peers to make them wait for
     each other.
 
-    After an exception from step(), join() or finish(), also Ctrl-C, this peer has left the run: its communicator is
-    closed, so that no peer waits for it, its shared state is as of the last outer step, and its parameters are set to
-    that. rejoin() continues with a new communicator. Errors in arguments change nothing.
+    After an exception from step(), join() or finish(), including Ctrl-C, this peer has left the run: its communicator
+    is closed, so that no peer waits for it, its shared state is as of the last outer step, and so are its parameters.
+    rejoin() continues with a new communicator. Errors in arguments change nothing.
 
-    All calls except close() must be made from one thread. Tags of reductions from 2**40 on are used. Host memory,
-    besides the parameters: four times the outer copy, in "eager" mode six times; if parameters are on a CUDA device,
-    two of these are page-locked.
+    All calls except close() must be made from one thread. Tags from 2**40 on are reserved. Uses host memory, besides
+    the parameters, of four times the outer copy (six times in "eager" mode). If parameters are on a CUDA device, two of
+    these copies are page-locked.
     """
 
     @takes(DiLoCoSettings)
@@ -134,16 +132,16 @@ class DiLoCo(Member):
             for fragment in self._fragments:
                 fragment.reduction.name = membership.number
         self._own = Own(self._layout) if given.mode == "eager" else None
-        self._is_midway = False  # a state with this peer's parameters was loaded
-        self._feedback: Optional[Flats] = None  # residuals of a loaded state
+        self._is_midway = False  # true after loading a state that includes this peer's parameters
+        self._feedback: Optional[Flats] = None  # residuals from a loaded state
         self._catch_up: Optional[CatchUp] = None  # set while any peer lacks fragments
-        self._follows = False  # true while this peer lacks fragments
+        self._follows = False  # true while this peer itself lacks fragments
         # Attendance of fragments that finish() has applied early, with the step at which newcomers apply them.
         self._early_reports: Dict[int, Tuple[int, _Report]] = {}
-        self._present = 0  # peers in the last meeting or reduction
-        self._participants = 0  # in the last reductions; 0: there was none yet
+        self._present = 0  # number of peers in the last meeting or reduction
+        self._participants = 0  # number of peers in the last reductions; 0 before the first one
         self._last_weight = 0.0  # sum of the weights of all peers in the last reduction
-        self._linger_until = 0.0  # time until which it waits after the end of the run
+        self._linger_until = 0.0  # end of the wait for late peers after the run
 
     def _scheduled(self, given: LocalSGDSettings, count: int) -> Schedule:
         schedule = Schedule.make(given.inner_steps, count, given.offsets, given.delay, given.periods)
@@ -217,8 +215,8 @@ class DiLoCo(Member):
 
     @property
     def outer(self) -> Union[Outer, Sequence[Outer]]:
-        """The outer optimizer. It is a setting of the run, the same on all peers, so it cannot be replaced; for a
-        changing rate use a schedule: Nesterov(lr=function)."""
+        """The outer optimizer. It cannot be replaced, because it is a setting of the run that is the same on all peers.
+        For a changing rate use a schedule: Nesterov(lr=function)."""
         return self._outer
 
     @outer.setter
@@ -239,7 +237,8 @@ class DiLoCo(Member):
         if not self._membership.established:
             return self._follow(meeting)
         self._in_run = self._has_state = True
-        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the state of the run, not a received one
+        # The state is the run's, not received by any process
+        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0
         if has_state and on_its_way is not None:
             _arrays.copy(self._delta, on_its_way)
         else:
@@ -270,10 +269,10 @@ class DiLoCo(Member):
         )
 
     def _follow(self, meeting: Meeting) -> StepInfo:
-        """Follows the others, step by step, without training until it has all fragments. Its parameters do not change
-        before that."""
+        """Follows the other peers step by step, without training, until this peer has all fragments. The parameters do
+        not change before that."""
         kept = meeting.kept
-        for name in ("theta", "momentum"):  # they are in memory that reductions need
+        for name in ("theta", "momentum"):  # copied, because they are in memory that reductions need
             setattr(kept, name, self._layout.copy_of(getattr(kept, name)) if self._has_state else [])
         self._follows = self._membership.lacks_state = True
         try:
@@ -318,8 +317,8 @@ class DiLoCo(Member):
             fragment.counted += count
 
     def step(self, samples: int = 0) -> StepInfo:
-        """Counts an inner step. Call it after each step of the inner optimizer. The last one of a round is joint with
-        all peers. If this peer is not in the run, the call only joins: earlier training is dropped."""
+        """Counts an inner step. Call it after each step of the inner optimizer. In the last step of a round, all peers
+        synchronize. If this peer is not in the run, the call only joins it, and drops earlier training."""
         if not self._is_in_run():
             return self.join()
         if self.finished:
@@ -335,10 +334,12 @@ class DiLoCo(Member):
 
     def finish(self) -> StepInfo:
         """Ends together with the other peers: waits for the reductions in flight and applies them, and sets the
-        parameters to the outer copy, with the same bits on all peers that call it after the same step. Drops the
-        training since the last launch or boundary, and the steps since the last boundary; but these steps count while a
-        newcomer catches up, which continues through its own. All may then make more steps, unless the run has finished:
-        then it waits linger_s for late peers, which must also call finish() or close()."""
+            parameters to the outer copy, which has the same bits on all peers that call this after the same step.
+
+        Drops training since the last launch or boundary, and the steps since the last boundary. While a newcomer
+        catches up, these steps still count, and the newcomer continues through its own. Afterwards all may make more
+        steps, unless the run has finished. In that case it waits linger_s for late peers, which must also call finish()
+        or close()."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() on a peer that is not in the run")
         return self._jointly(self._finish)
@@ -347,20 +348,22 @@ class DiLoCo(Member):
 
     @property
     def inner_step(self) -> int:
-        """Number of inner steps that the run has made, for schedules; the same for newcomers."""
+        """Number of inner steps that the run has made, the same for newcomers. Suitable for schedules."""
         return self.round * self.inner_steps + self._shared.position
 
     @property
     def samples(self) -> int:
-        """Number of samples that all peers together have counted in the reduced rounds."""
+        """Number of samples that all peers together have counted in the rounds reduced so far."""
         return self._shared.samples
 
     def state_dict(self) -> Dict[str, Any]:
-        """Returns a copy of the shared state, as a flat dictionary of arrays, numbers and lists for numpy.savez or
-        torch.save. Within a round, and with fragments at any time, it includes this peer's parameters and its
-        reductions in flight: if all peers load their states of the same step, the run continues with the same bits. It
-        includes the residuals of error feedback while this peer is in the run. In "eager" mode reductions in flight are
-        lost unless finish() is called first."""
+        """Returns a copy of the shared state: a flat dictionary of arrays, numbers and lists for numpy.savez or
+            torch.save.
+
+        Within a round, and with fragments at any time, it includes this peer's parameters and its reductions in flight:
+        if all peers load their states of the same step, the run continues with the same bits. While this peer is in the
+        run, it also includes the error-feedback residuals. In "eager" mode, reductions in flight are lost unless
+        finish() is called first."""
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
@@ -374,21 +377,21 @@ class DiLoCo(Member):
             return state
 
     def _is_settled(self) -> bool:
-        """Returns true if the shared state is complete: at a boundary with no reduction in flight, where all parameters
-        equal the outer copy."""
+        """Returns true if the shared state is complete: at a boundary, with no reduction in flight and all parameters
+        equal to the outer copy."""
         schedule = self._schedule
         is_whole = schedule.offsets == (0,) and self.inner_steps % schedule.periods[0] == 0 and self._alpha == 0
         return is_whole and self._shared.position == 0 and not self._fragments[0].is_launched
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads a state before join() or rejoin(): the run continues from it, unless another peer is more advanced.
-        Arrays may be of numpy or torch. Sets the parameters. Errors change nothing."""
+        """Loads a state before join() or rejoin(). The run continues from it, unless another peer is more advanced. The
+        arrays may be of numpy or torch. Sets the parameters. If it raises, nothing has changed."""
         if self._is_in_run():
             raise InvalidUsage("DiLoCo: load_state_dict() on a peer that is in the run")
         with self._busy:
             shared, rest, kept = _checkpoint.split(state)
             if self._own is not None:
-                rest = {}  # as saved in "eager" mode, which has more in flight than this state
+                rest = {}  # not sufficient in "eager" mode, which has more in flight
             self._shared.check(shared)
             if rest:
                 _checkpoint.check(rest, self._layout, self._fragments, self.inner_steps)
@@ -400,7 +403,7 @@ class DiLoCo(Member):
             self._has_state, self._is_midway = True, bool(rest)
 
     def _reach(self) -> StepInfo:
-        """Makes a joint step: fragments are launched or due, or a round ends."""
+        """Makes a step that involves the other peers: fragments are launched or due, or a round ends."""
         step = self.inner_step
         for fragment in self._fragments:
             self._handle_early_report(fragment, step, transfers=True)
@@ -429,7 +432,7 @@ class DiLoCo(Member):
         return fragment.is_on_its_way and step >= fragment.launched + self._schedule.delay
 
     def _end_round(self, launching: List[Fragment], ended: List[FragmentInfo]) -> Meeting:
-        """Ends a round. launching: measured fragments, to be launched in this step."""
+        """Ends a round. launching: measured fragments to be launched in this step."""
         self._shared.round, self._shared.position = self.round + 1, 0
         if self.finished:
             self._end_run(launching, ended)
@@ -476,7 +479,7 @@ class DiLoCo(Member):
             fragment.counted = 0
 
     def _linger(self) -> None:
-        """Waits for late peers as long as any peer wants to. All peers decide this alike."""
+        """Waits for late peers as long as any peer wants to. All peers reach the same decision."""
         while self._membership.any(time.monotonic() < self._linger_until):
             if self.comm.are_peers_pending():
                 self._membership.update()
@@ -527,14 +530,14 @@ class DiLoCo(Member):
         return 1.0 if self.weight == "uniform" else float(samples)
 
     def _launch(self, fragments: Sequence[Fragment], repeat: bool = False) -> None:
-        """Launches the fragments. Without a delay all peers wait for the reduction, and the pipeline cannot take it
-        back: then it is repeated when a peer is lost."""
+        """Launches the fragments. If a peer is lost, repeats a reduction that all peers wait for (without a delay) or
+        that the pipeline cannot take back."""
         for fragment in fragments:
             fragment.reduction.attendance = self._attendance_of(fragment)
             fragment.launch(self.comm, repeat or self._pipelined or self._schedule.delay == 0)
 
     def _attendance_of(self, fragment: Fragment) -> Callable[[], List[float]]:
-        """Returns the function that makes this peer's attendance numbers for the fragment's reduction."""
+        """Returns the function that computes this peer's attendance numbers for the fragment's reduction."""
         catch_up = self._catch_up
         if catch_up is None:
             return list
@@ -542,15 +545,16 @@ class DiLoCo(Member):
 
     def _handle_attendance(self, landing: Landing, transfers: bool, due: Optional[int]) -> int:
         """Handles the attendance that the reduction has reported, now or at the later step `due`. Returns the number of
-        participants that hold its fragment."""
+        participants that hold the fragment."""
         reduced, catch_up = landing.reduced, self._catch_up
-        # After an abort the number of remaining peers is unknown, so the next boundary counts them, unless another
-        # reduction does.
+        # After an abort the number of remaining peers is unknown (0). Unless another reduction counts them, the next
+        # boundary does.
         report = _Report(0 if reduced is None else reduced.participants, None)
         if reduced is not None and catch_up is not None:
             report = report._replace(attendance=catch_up.read(reduced.present))
         attendance, index = report.attendance, landing.info.fragment
-        if attendance is not None and not attendance.holders and not self._has_everything():  # alone, with a part
+        # This peer is alone and lacks fragments
+        if attendance is not None and not attendance.holders and not self._has_everything():
             raise _membership.state_is_lost()
         if due is None:
             self._handle_report(index, report, transfers)
@@ -570,7 +574,8 @@ class DiLoCo(Member):
             self._fragments[index].start_transfer(self.comm, catch_up.own, _catch_up.transfers_of(attendance, turn))
 
     def _handle_early_report(self, fragment: Fragment, step: float, transfers: bool) -> None:
-        """Handles attendance that was received early: at the step at which newcomers receive it, or when all drain."""
+        """Handles attendance that was received early, at the step at which newcomers receive it, or when all peers
+        drain."""
         due, report = self._early_reports.get(fragment.index, (0, None))
         if report is not None and due <= step:
             del self._early_reports[fragment.index]
@@ -587,8 +592,8 @@ class DiLoCo(Member):
         return landing
 
     def _commit(self, landing: Landing, transfers: bool = False, due: Optional[int] = None) -> FragmentInfo:
-        """Applies a reduction that has ended, and updates the parameters; in the pipeline _begin_round() does that.
-        transfers: sends the fragment to peers that lack it. due: the later step at which newcomers apply it."""
+        """Applies a reduction that has ended, and updates the parameters, except in the pipeline, where _begin_round()
+        does so. transfers: send the fragment to peers that lack it. due: the later step at which newcomers apply it."""
         fragment = self._fragments[landing.info.fragment]
         info = fragment.commit(landing, self._scratch)
         info = replace(info, participants=self._handle_attendance(landing, transfers, due))
@@ -598,7 +603,7 @@ class DiLoCo(Member):
 
     def _drain(self, ended: List[FragmentInfo], early: bool = False) -> None:
         """Applies reductions in flight before they are due. All peers do so at the same step. early: newcomers do not
-        know of it, and apply them when they are due."""
+        do so, and apply them when they are due."""
         for fragment in self._fragments:
             if fragment.is_on_its_way:
                 due = fragment.launched + self._schedule.delay if early else None
@@ -609,8 +614,8 @@ class DiLoCo(Member):
             self._wait(fragment.wait_for_transfer)
 
     def _admit(self, ended: List[FragmentInfo]) -> Meeting:
-        """Admits newcomers. All peers decide this alike, from the results of joint calls. Newcomers lack the reductions
-        in flight, and the library admits no peers during them: so they are applied first."""
+        """Admits newcomers. All peers reach the same decision, because it depends only on results that all have. The
+        library admits no peers during reductions, and newcomers lack those in flight, so these are applied first."""
         is_pending = self._wait(self._membership.answer)
         may_admit = self._catch_up is None  # otherwise a fragment may be in transfer to a newcomer
         if (is_pending and may_admit) or self._present < self._min_peers or self.finished:
@@ -624,27 +629,27 @@ class DiLoCo(Member):
         return Meeting(self._present)
 
     def _wait_for_copies(self) -> None:
-        """Waits until the outer copy is unused, and devices have done their enqueued work."""
+        """Waits until nothing uses the outer copy, and the devices have completed their enqueued work."""
         for fragment in self._fragments:
             fragment.measured()
         self._layout.copier.wait()
 
     def _meet(self) -> Meeting:
         self._wait_for_copies()
-        if self._follows and self._has_everything():  # so it is one of the senders
+        if self._follows and self._has_everything():  # this peer is now one of the senders
             self._membership.established, self._membership.lacks_state = True, False
-        # An established peer receives nothing, so its deltas stay intact.
+        # Established peers receive nothing, so their deltas stay intact.
         meeting = self._wait(lambda: self._membership.meet(self._delta, self._mean))
         self._present = meeting.participants
         self._catch_up = CatchUp(meeting.roster, self.comm.id) if meeting.roster else None
         for fragment in self._fragments:
             fragment.is_held = fragment.is_held or self._catch_up is None
             if self._follows:
-                fragment.contribute_nothing()  # the meeting has used the memory of the deltas
+                fragment.contribute_nothing()  # the meeting has overwritten the deltas
         return meeting
 
     def _begin_round(self) -> None:
-        """Begins a round of the pipeline: the last round's delta is about to be reduced."""
+        """Begins a round of the pipeline, in which the last round's delta is reduced."""
         if self._own is None:
             self._layout.write(self._shared.theta)
             return
@@ -654,8 +659,8 @@ class DiLoCo(Member):
         self._layout.write(self._own.start)
 
     def _share(self) -> float:
-        """Returns the factor from this peer's weighted delta to its share in the next mean, estimated from the last
-        one."""
+        """Returns the ratio of this peer's share in the next mean to its weighted delta, estimated from the last mean.
+        """
         weight = self._fragments[0].reduction.weight
         if weight == 0:
             return 0.0
@@ -664,7 +669,7 @@ class DiLoCo(Member):
 
 
 class LocalSGD(DiLoCo):
-    """DiLoCo with the plain average as the outer step: parameters become the mean of the peers' parameters."""
+    """DiLoCo whose outer step is the plain average: parameters become the mean of the peers' parameters."""
 
     @takes(LocalSGDSettings)
     def __init__(self, given: LocalSGDSettings) -> None:

@@ -1,7 +1,7 @@
-"""The program `pccl doctor`: checks before a run whether this machine and its paths to the master and to the other
-peers are suitable. Run it on all machines at once: `pccl doctor master.example.com --peers 4`.
+"""The `pccl doctor` command: checks before a run whether this machine and its network paths to the master and to the
+other peers are suitable. Run it on all machines at once: `pccl doctor master.example.com --peers 4`.
 
-It examines the machine (`_machine`) and the master from outside (`_master`), and then joins the master as a peer and
+It examines the machine (`_machine`) and probes the master (`_master`). Then it joins the master's run as a peer and
 examines the paths to the other peers (`_peers`). Each result is a `Finding`: the problem, and a command that fixes it.
 """
 
@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _printable(text: str) -> str:
-    """Replaces unprintable letters: text of the system or of the network must not move the terminal's cursor."""
+    """Replaces unprintable characters, because text from the system or the network must not control the terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
@@ -115,7 +115,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     examination = _Examination(prints=not given.json)
     try:
         examination.run(given.master, given.peers, given.wait)
-    except ValueError as error:  # an invalid address, reported by the library or by this program
+    except ValueError as error:  # an invalid address
         parser.error(error.reason if isinstance(error, PCCLError) else str(error))
     print(examination.to_json() if given.json else "no problem found" if examination.is_well else "problems found")
     return 0 if examination.is_well else 1

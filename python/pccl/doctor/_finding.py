@@ -8,12 +8,12 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Finding:
     check: str
-    level: str  # "ok", "note" (works, but could be better) or "bad"
+    level: str  # "ok", "note" (works, but could be improved) or "bad"
     text: str
     mend: str = ""  # the fix, usually a command
 
 
-# Fixes for checks that failed on another machine, which sends only the name of the check.
+# Fixes for failed checks of other machines, which send only the names of the checks.
 MENDS = {
     "files": "there: ulimit -n 65536",
     "buffers": "there: raise net.ipv4.tcp_rmem and net.ipv4.tcp_wmem to 4 MiB or more",

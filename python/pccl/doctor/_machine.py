@@ -1,4 +1,4 @@
-"""Checks of this machine alone."""
+"""Checks that concern only this machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .. import _native
 from .._lazy import Lazy
 from ._finding import Finding, bad, note, ok
 
-_resource: Any = Lazy("resource")  # Unix only
+_resource: Any = Lazy("resource")  # available on Unix only
 
 _FILES_FEW, _FILES_ENOUGH = 256, 65536
-_BUFFER_MIN = 4 << 20  # window for 1 Gbit/s over 30 ms
-_TIME_ERROR = 5  # result of adjtimex for an unsynchronized clock
+_BUFFER_MIN = 4 << 20  # window needed for 1 Gbit/s at a round trip of 30 ms
+_TIME_ERROR = 5  # value that adjtimex returns for an unsynchronized clock
 _LOCKED_MIN = 64 << 20
 
 
@@ -25,7 +25,7 @@ def _setting(name: str) -> Optional[List[str]]:
     try:
         return Path("/proc/sys/net/ipv4", name).read_text().split()
     except OSError:
-        return None  # not Linux, or not visible to this process
+        return None  # not Linux, or not readable by this process
 
 
 def _version() -> Finding:
@@ -41,7 +41,7 @@ def _limits(name: str) -> Optional[Tuple[int, int]]:
 
 
 def _is_below(limit: int, wanted: int) -> bool:
-    return 0 <= limit < wanted  # negative: there is no limit
+    return 0 <= limit < wanted  # a negative limit means unlimited
 
 
 def _files() -> List[Finding]:

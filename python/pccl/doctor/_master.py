@@ -1,4 +1,4 @@
-"""Checks of the path to the master from outside: its name, its port, the size of packets."""
+"""Checks of the path to the master: its name, its port, and the packet size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Tuple
 from .._lazy import Lazy
 from ._finding import Finding, bad, note, ok
 
-_fcntl: Any = Lazy("fcntl")  # Unix only
+_fcntl: Any = Lazy("fcntl")  # available on Unix only
 
 DEFAULT_PORT = 48148
 _CONNECT_S = 5.0
@@ -24,8 +24,8 @@ _MTU_MIN = 1280
 @dataclass
 class Reached:
     findings: List[Finding] = field(default_factory=list)
-    address: str = ""  # address of the master; empty: not reached
-    own_address: str = ""  # address of this machine on that path
+    address: str = ""  # the master's address; "" if it was not reached
+    own_address: str = ""  # this machine's address on that path
 
 
 def split(text: str) -> Tuple[str, int]:
@@ -101,7 +101,7 @@ def _packets(connection: socket.socket, own_address: str) -> List[Finding]:
     text = f"packets of {path} bytes reach the master"
     if path < _MTU_MIN:
         return [bad("mtu", f"{text}, few", "raise the MTU of the interface: ip link set dev NAME mtu 1500")]
-    if path < min(own, 65535):  # the loopback interface's MTU is longer than any packet
+    if path < min(own, 65535):  # not for the loopback interface, whose MTU exceeds any packet
         return [note("mtu", f"{text}, {own} leave this machine: the path has a smaller MTU")]
     return [ok("mtu", text)]
 

@@ -1,5 +1,5 @@
-"""Checks of the other machines that run the doctor: whether they meet, their addresses as seen by each other, and the
-rate of each path between them. They are peers of a run in a separate group."""
+"""Checks involving the other machines that run the doctor: whether they can meet, how each sees the addresses of the
+others, and the rates of the paths between them. They are peers of the run in a separate group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _POLL_S = 0.1
 _OP_MS = 30_000
 _BULK_BYTES = 4 << 20
 _CLOCKS_APART_S = 1.0
-_SLOW = 1 / 3  # share of the median rate
+_SLOW = 1 / 3  # limit for a slow path, relative to the median rate
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}", re.ASCII)
 
 
@@ -31,8 +31,8 @@ _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}", re.ASCII)
 class Path:
     sender: str
     receiver: str
-    rate: int  # in bytes per second; 0: unreachable
-    rtt_us: Optional[int]  # None: unknown; traffic over shared memory shows only a rate
+    rate: int  # bytes per second; 0: unreachable
+    rtt_us: Optional[int]  # None: unknown, because traffic over shared memory yields only a rate
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Met:
 @dataclass(frozen=True)
 class _Topology:
     addresses: Dict[str, str]  # by peer id
-    paths: List[Path]  # between ids
+    paths: List[Path]  # paths between peer ids
 
 
 def _port() -> str:
@@ -84,8 +84,8 @@ def _parse(text: str) -> _Topology:
 
 
 def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
-    """Waits until this number of peers has joined, or one of them has waited long enough. Returns the number of peers.
-    """
+    """Waits until this number of peers has joined, or until one of them has waited for wait_s. Returns the number of
+    peers."""
     end = time.monotonic() + wait_s
     while True:
         late = exchange_json(comm, time.monotonic() > end)
@@ -96,7 +96,7 @@ def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
 
 
 def _facts_of(fact: Any) -> Tuple[str, List[str]]:
-    """Returns the version and the names of the bad checks from a peer's value. Ignores anything else in it."""
+    """Extracts the version and the names of the bad checks from a peer's value, and ignores everything else."""
     said = fact if isinstance(fact, dict) else {}
     version, names = said.get("version"), said.get("bad")
     known = isinstance(version, str) and _VERSION.fullmatch(version)
@@ -106,8 +106,7 @@ def _facts_of(fact: Any) -> Tuple[str, List[str]]:
 
 
 def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
-    """Compares versions and bad checks. Peers send only names of checks, so that no text of another machine is printed
-    here."""
+    """Compares versions and bad checks. Peers send only names of checks, so no text from another machine is printed."""
     names = [finding.check for finding in findings if finding.level == "bad"]
     told = exchange_json(comm, {"version": _native.version(), "bad": names})
     facts = {peer: _facts_of(fact) for peer, fact in told.items()}
@@ -136,7 +135,7 @@ def _clocks(comm: Communicator) -> List[Finding]:
 
 
 def _bulk(comm: Communicator) -> List[Finding]:
-    """Checks that large packets pass where small ones do."""
+    """Checks that large packets get through, not only small ones."""
     ones = bytearray(_BULK_BYTES)
     try:
         comm.all_reduce(ones, ones, op=ReduceOp.MAX)
@@ -194,7 +193,7 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     met.findings += [_address(own_address, topology.addresses[comm.id]), *_judge_paths(comm, topology)]
     named = comm.name_of
     met.paths = [Path(named(path.sender), named(path.receiver), path.rate, path.rtt_us) for path in topology.paths]
-    exchange_json(comm, None)  # keeps all peers until the last one has its answers
+    exchange_json(comm, None)  # keeps all peers in the run until the last one has its answers
     return met
 
 

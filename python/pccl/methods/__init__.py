@@ -1,13 +1,13 @@
-"""Methods of training for slow links, on the collectives of the library: they send a few bytes per step, or communicate
-with one peer at a time.
+"""Training methods for slow links, built on the library's collectives. They send a few bytes per step, or communicate
+with only one peer at a time.
 
     with pccl.Communicator("127.0.0.1:48148") as comm:
         with PartialAverage(comm, params, fraction=0.005) as average:
             while training:
                 train(params)   # one step of any optimizer, in place
-                average.step()  # the result has the participants and the cost
+                average.step()  # returns the participants and the cost
 
-Needs numpy; parameters may be of torch. Membership, checkpoints and settings work as in pccl.diloco.
+Requires numpy; parameters may also be of torch. Membership, checkpoints and settings work as in pccl.diloco.
 """
 
 from __future__ import annotations

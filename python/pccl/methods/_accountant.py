@@ -8,7 +8,7 @@ from typing import Any, List, Sequence
 from .._errors import InvalidArgument
 from .._settings import finite, integer
 
-# Orders of the divergences. Each gives a bound; the least of them counts.
+# Orders of the divergences. Each yields a bound, and the smallest bound is used.
 ORDERS = (*range(2, 65), *range(72, 129, 8), *range(160, 513, 32), 768, 1024)
 
 
@@ -22,7 +22,7 @@ def _log_sum(logs: Sequence[float]) -> float:
 def divergence(order: int, noise: float, rate: float) -> float:
     """Returns the Renyi divergence of this order for one step (Mironov, Talwar and Zhang,
     https://arxiv.org/abs/1908.10530, section 3.3)."""
-    if noise * noise == 0:  # or so small that its square is 0
+    if noise * noise == 0:  # also if it is so small that its square underflows
         return math.inf
     if rate == 1:
         return order / (2 * noise * noise)
@@ -35,12 +35,12 @@ def divergence(order: int, noise: float, rate: float) -> float:
 
 
 class Accountant:
-    """Accumulates the privacy cost of steps. In each step every example takes part with probability `rate`,
-    independently of the others. The step reveals a sum in which one example changes at most `clip` in length; each
-    number of the sum has a normal random number of standard deviation noise * clip added.
+    """Accumulates the privacy cost of steps. In each step, every example takes part with probability `rate`,
+    independently of the others. The step reveals a sum, to which one example contributes at most `clip` in length, with
+    a normal random number of standard deviation noise * clip added to each element.
 
-    The bound holds for data sets that differ by one example that one of them lacks: the probabilities of any
-    observation differ by a factor of at most e^epsilon, except with probability delta.
+    The bound is for data sets of which one has one example more: except with probability delta, the probabilities of
+        any observation differ by a factor of at most e^epsilon.
     """
 
     def __init__(self, noise: float, rate: float) -> None:
@@ -56,7 +56,7 @@ class Accountant:
             self.spent = [spent + steps * one for spent, one in zip(self.spent, self._step)]
 
     def load(self, spent: Any) -> None:
-        """Raises the cost to at least `spent`, an earlier value, perhaps with other noise."""
+        """Raises the cost to at least `spent`, an earlier value that may be for a different noise."""
         values = [float(value) for value in spent]
         if len(values) != len(ORDERS) or not all(value >= 0 for value in values):
             raise InvalidArgument(f"spent: expected {len(ORDERS)} numbers of at least 0")

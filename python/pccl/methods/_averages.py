@@ -1,4 +1,4 @@
-"""Averages of the parameters in parts: with one other peer, or a few parameters with all peers."""
+"""Averages of parts of the parameters with all peers, or of all parameters with one other peer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._hooks import as_numpy
 from ._method import DATA_TAG, Method
 from ._settings import Coded, Drawn
 
-# Errors of a transfer after the partner has left.
+# Errors of a transfer whose partner has left.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 
 
@@ -29,17 +29,16 @@ class PairAverageSettings(Drawn, Trained):
 
 
 class PairAverage(Method):
-    """Trains on each peer independently for inner_steps steps; then each peer and a partner, another one in each round,
-    set their parameters to the mean of the two (NoLoCo). A peer waits only for its partner, except in every
+    """Trains on each peer independently for inner_steps steps. Then each peer and a partner, a different one in each
+    round, set their parameters to the mean of the two (NoLoCo). A peer waits only for its partner, except in every
     admit_every-th round. With an odd number of peers, one of them has no partner. If the partner fails, this peer
-    continues with its parameters.
+    continues with its own parameters.
 
-    momentum: the share of a round's change that is added to the change of the next one (NoLoCo's outer momentum, where
-        both of its rates are 1). It costs no bytes, and the memory of two more models.
+    momentum: the share of a round's change that is added to the next round's change (NoLoCo's outer momentum, with both
+        of its rates equal to 1). It costs no traffic, but the memory of two more models.
 
-    Each peer has different parameters: without momentum, the expectation of their squared distance from the mean is
-    multiplied by (n-2)/(2(n-1)) in each round. Newcomers get the parameters of one peer. For the other settings see
-    Method.
+    Each peer has different parameters. Without momentum, each round multiplies the expected squared distance from their
+    mean by (n-2)/(2(n-1)). Newcomers get the parameters of one peer. For the other settings see Method.
     """
 
     _is_common = False
@@ -49,10 +48,10 @@ class PairAverage(Method):
         self.momentum = given.momentum
         super().__init__(given.comm, given.params, given)
         self._theirs = self._layout.zeros()
-        # Change of the last round, and start of the current round.
+        # Change during the last round, and parameters at the start of the current one.
         self._last, self._start = (self._layout.zeros() if self.momentum > 0 else [] for _ in range(2))
         self._own_id = ""
-        self._order: List[str] = []  # peers that form pairs, in the same order on all
+        self._order: List[str] = []  # peers in an order that is the same on all and determines the pairs
 
     def _met(self) -> None:
         self._own_id, self._order = self.comm.id, self._all_ids()
@@ -108,8 +107,8 @@ class PairAverage(Method):
         return self._order[order[other]] if other < len(order) else None
 
     def _swap(self, partner: str) -> bool:
-        """Exchanges parameters with the partner. Returns true if both have the other's parameters; otherwise neither
-        has."""
+        """Exchanges parameters with the partner. Returns true if both have received them, and false if neither counts
+        them as received."""
         launched: List[AsyncReduceHandle] = []
         wanted = 0
         for index, (own, theirs) in enumerate(zip(self._shared.theta, self._theirs)):
@@ -136,14 +135,14 @@ class PartialAverageSettings(Coded, Drawn, Trained):
 
 
 class PartialAverage(Method):
-    """Trains on each peer independently for inner_steps steps; then all peers average a random part of the parameters,
-    a different one each time (SPARTA): they send that fraction of the model.
+    """Trains on each peer independently for inner_steps steps. Then all peers average a random part of the parameters,
+    a different one in each round (SPARTA), and send only this fraction of the model.
 
-    fraction: of the parameters, in a round. codec: as in DiLoCo.
+    fraction: share of the parameters that is averaged in a round. codec: as in DiLoCo.
 
-    Each peer has different parameters; the parameters that were just averaged are the same on all. The mean is over
-    exactly the remaining peers; a peer with parameters that are not finite is left out. Newcomers get the parameters of
-    one peer. For the other settings see Method.
+    Each peer has different parameters, except those that were just averaged. The mean is over exactly the remaining
+    peers. A peer whose parameters are not finite is left out. Newcomers get the parameters of one peer. For the other
+    settings see Method.
     """
 
     @takes(PartialAverageSettings)

@@ -1,5 +1,5 @@
-"""The discrete cosine transform, with the same bits on all machines: sums, differences and quotients of whole arrays,
-each of which rounds once (Lee's recursion)."""
+"""The discrete cosine transform, by Lee's recursion. It uses only sums, differences and quotients of whole arrays, each
+of which rounds once, so all machines compute the same bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def transform(blocks: Any) -> Any:
-    """Returns the orthonormal DCT-II of each row, of a power of two of float32."""
+    """Returns the orthonormal DCT-II of each row. The rows are float32 and have a power of two of elements."""
     return (_forward(np.ascontiguousarray(blocks.T)) * _scales(blocks.shape[1])).T
 
 
@@ -57,7 +57,7 @@ def _scales(size: int) -> Any:
 
 @functools.lru_cache(None)
 def _cosines(size: int) -> Tuple[float, ...]:
-    """Returns cos((i + 1/2) pi / size), by square roots, because the cosines of math libraries differ."""
+    """Returns cos((i + 1/2) pi / size), computed from square roots because the cosines of math libraries differ."""
     if size == 1:
         return (0.0,)
     first = [math.sqrt((1 + cosine) / 2) for cosine in _cosines(size // 2)]

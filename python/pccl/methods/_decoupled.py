@@ -1,4 +1,4 @@
-"""DeMo: each peer keeps a momentum, and sends its largest components."""
+"""DeMo: each peer has a local momentum, and sends its largest components."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._hooks import Named
 from ._method import Method
 from ._settings import Settings
 
-_CHUNK_MAX = 256  # an index is one byte
+_CHUNK_MAX = 256  # limit because an index is one byte
 _LEVELS = 127
 
 
@@ -42,21 +42,22 @@ class DeMoSettings(Settings):
 
 
 class DeMo(Method):
-    """Adds the change of a round to a local momentum, removes the largest components of the momentum's discrete cosine
-    transform, and sends them; all peers step by the sign of the mean of these components (DeMo). The other components
-    remain in the momentum.
+    """Adds each round's change to a local momentum, removes the largest components of the momentum's discrete cosine
+    transform and sends them. All peers then step by the sign of the mean of these components (DeMo). The other
+    components remain in the momentum.
 
-    In the paper the change is the gradient: with inner_steps=1 and SGD of rate 1, which leaves the step to this method.
+    In the paper the change is the gradient. To get this, use inner_steps=1 and SGD with rate 1, which leaves the step
+    to this method.
 
-    chunk: number of elements that are transformed together, a power of two up to 256; the parameters are concatenated
+    chunk: number of elements that are transformed together, a power of two up to 256. The parameters are concatenated
         in the order of their names.
-    kept: number of components of a chunk that are sent, 2 bytes each, plus 4 bytes for the chunk.
+    kept: number of components sent from each chunk, at 2 bytes each, plus 4 bytes for the chunk.
     decay: factor of the momentum from one round to the next.
-    lr: distance that each parameter moves in a step. Or a function of the round, the same on all peers.
+    lr: distance that each parameter moves in a step; or a function of the round that is the same on all peers.
 
-    Parameters are the same bits on all peers after each round. The momentum is local: newcomers start with zeros, as
-    does a peer after its parameters were replaced; state_dict() has it. Host memory, besides the parameters: eight
-    times their size, in f32. For the other settings see Method.
+    After each round the parameters have the same bits on all peers. The momentum is local: newcomers start with zeros,
+    as does a peer whose parameters were replaced. state_dict() includes it. Uses host memory of eight times the size of
+    the parameters in f32, besides the parameters. For the other settings see Method.
     """
 
     @takes(DeMoSettings)

@@ -1,4 +1,4 @@
-"""Low-rank adapters that are trained with noise."""
+"""Low-rank adapters trained with differential privacy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._hooks import as_numpy
 from ._method import Method
 from ._settings import Coded, Settings
 
-# (rows, columns): for each example, or for each place in each example, vectors. The gradient is their outer product,
+# (rows, columns): vectors for each example, or for each place in each example. The gradient is their outer product,
 # summed over the places.
 Factors = Tuple[Any, Any]
 
@@ -51,33 +51,33 @@ class DPLoRASettings(Coded, Settings):
 
 
 class DPLoRA(Method):
-    """Learns adapters of low rank with differential privacy (DP-LoRA): each target matrix W of the parameters becomes W
-    + scale * A B, of which only A and B are learned and sent. In each step a peer draws some of its examples, clips the
-    gradient of each, adds noise to the sum, and makes a step of SGD with it; after inner_steps steps all peers average
-    their adapters. So the information about one example is bounded for any observer. `epsilon` is that bound for all
-    steps of this peer; each peer has its own examples and bound.
+    """Learns low-rank adapters with differential privacy (DP-LoRA): each target matrix W of the parameters becomes W +
+    scale * A B, of which only A and B are learned and sent. In each step a peer draws some of its examples, clips the
+    gradient of each, adds noise to the sum, and makes a step of SGD with it. After inner_steps steps all peers average
+    their adapters. The information that any observer gains about one example is therefore bounded. `epsilon` is the
+    bound for all steps of this peer; each peer has its own examples and bound.
 
-    params: all parameters, with equal content on all peers. The targets are kept, and W + scale * A B is written to
-        them after each step; the other parameters are unchanged. A run that continues from a state_dict() begins with
-        the original parameters, not with the written ones.
-    gradients: gradients(chosen) takes the numbers of the examples, an array, and returns for each target the factors of
-        the gradient of each example's loss (not divided by the number of examples): arrays of (examples, rows) and
-        (examples, columns), whose outer products are the gradients, or of (examples, places, rows) and (examples,
-        places, columns). For x @ W these are x and the gradient of the output; for torch's Linear the gradient of the
-        output, and x.
-    examples: number of this peer's examples. batch: average number of them in a step; each takes part at random. Other
-        peers may have other numbers.
-    rank: columns of A and rows of B. targets: names; None: all parameters of two dimensions.
-    clip: limit of the Euclidean length of an example's gradient, of all adapters together.
-    noise: standard deviation of the noise that is added to each number of the sum, in multiples of clip; 0: no noise
-        and no privacy.
+    params: all parameters, with equal contents on all peers. The original targets are kept, and W + scale * A B is
+        written to the targets after each step; the other parameters do not change. A run that continues from a
+        state_dict() must begin with the original parameters, not with the written ones.
+    gradients: gradients(chosen) takes an array of example numbers. For each target it returns the factors of the
+        gradient of each example's loss (not divided by the number of examples): arrays of shape (examples, rows) and
+        (examples, columns), whose outer products are the gradients, or (examples, places, rows) and (examples, places,
+        columns). For x @ W these are x and the gradient of the output; for torch's Linear, the gradient of the output
+        and x.
+    examples: number of this peer's examples. batch: average number of them in a step, which are drawn at random. Both
+        may differ between peers.
+    rank: columns of A and rows of B. targets: names of the targets; None: all two-dimensional parameters.
+    clip: limit for the Euclidean length of an example's gradient, over all adapters.
+    noise: standard deviation of the noise added to each element of the sum, in multiples of clip; 0: no noise, and no
+        privacy.
     delta: probability that the bound does not hold; less than 1 / examples.
     lr: the step is lr / batch times the noisy sum.
-    noise_seed: makes noise and drawing repeatable, for tests; with the seed an observer can remove the noise.
+    noise_seed: makes noise and drawing reproducible, for tests. With the seed an observer can remove the noise.
     codec: as in DiLoCo.
 
-    Adapters are the same bits on all peers after each round. Peers that fail are left out of the mean. The means of A
-    and of B are separate: their product is not the mean of the products, and the difference grows with the length of a
+    After each round the adapters have the same bits on all peers. Peers that fail are left out of the mean. A and B are
+    averaged separately. Their product is not the mean of the products, and the difference grows with the length of a
     round. A gradient that is not finite is left out. For the other settings see Method.
     """
 
@@ -103,7 +103,7 @@ class DPLoRA(Method):
         return {"frozen parameters": self._digest}
 
     def _initial_adapters(self, rank: int, seed: int) -> Dict[str, Any]:
-        """Returns the initial adapters: A of random signs and B of zeros, so that the model is unchanged."""
+        """Returns the initial adapters: random signs in A and zeros in B, so that the model is unchanged."""
         adapters = {}
         for index, slot in enumerate(self._merged.whole.slots):
             rows, columns = slot.shape
@@ -117,19 +117,19 @@ class DPLoRA(Method):
 
     @property
     def epsilon(self) -> float:
-        """Privacy cost of all steps of this peer so far, with `delta`; infinite without noise."""
+        """Privacy cost of this peer's steps so far, for `delta`; infinite without noise."""
         return self._accountant.epsilon(self.delta)
 
     @property
     def adapters(self) -> Dict[str, Any]:
-        """A and B of each target, as name.a and name.b."""
+        """A and B of each target, with the names NAME.a and NAME.b."""
         return self._adapters
 
     # ---- steps
 
     def step(self) -> StepInfo:
-        """Makes one step with examples of this peer; the last one of a round is joint with others. An exception of
-        `gradients` changes nothing."""
+        """Makes one step with examples of this peer. The last step of a round involves the other peers. If `gradients`
+        raises, nothing has changed."""
         if self._is_in_run():
             self._check_not_finished()
             self._descend()
@@ -147,14 +147,14 @@ class DPLoRA(Method):
         self._merge()
 
     def _generator(self) -> np.random.Generator:
-        """Returns this peer's random generator, different from all others."""
+        """Returns a random generator whose numbers differ from those of all other peers."""
         if self._noise_seed is None:
             return np.random.default_rng()
         return np.random.default_rng([self._noise_seed, self.round, self._shared.position])
 
     def _clipped_sum(self, chosen: Any) -> Dict[str, Any]:
-        """Returns the sums of the clipped gradients of A and B, without computing the gradient of a single example.
-        Uses doubles, so that rounding makes no gradient appear shorter."""
+        """Returns the sums of the clipped gradients of A and B, without computing the gradient of any single example.
+        Uses doubles, so that rounding cannot make a gradient appear shorter."""
         told = self.gradients(chosen)
         pairs: Dict[str, Factors] = {}
         for target in self._targets:
@@ -215,7 +215,7 @@ class DPLoRA(Method):
         return {**super().state_dict(), "spent": np.array(self._accountant.spent)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads a state. The privacy cost is the greater of this peer's and the state's."""
+        """Loads a state. The privacy cost becomes the greater of this peer's and the state's."""
         rest = dict(state)
         spent = rest.pop("spent", None)
         if spent is None:
@@ -245,8 +245,8 @@ def _targets(named: Mapping[str, Any], given: Optional[Sequence[str]], rank: int
 
 
 def _squared_lengths(rows: Any, columns: Any) -> Any:
-    """Returns the squared length of each example's sum of outer products, from inner products, plus a bound of the
-    rounding error, which can exceed the result if places nearly cancel."""
+    """Returns the squared length of each example's sum of outer products, computed from inner products, plus a bound on
+    the rounding error, which can exceed the result if places nearly cancel."""
     products = (rows @ rows.transpose(0, 2, 1)) * (columns @ columns.transpose(0, 2, 1))
     apart = np.sqrt(np.diagonal(products, axis1=1, axis2=2)).sum(1) ** 2
     terms = rows.shape[2] + columns.shape[2] + rows.shape[1] ** 2

@@ -15,13 +15,13 @@ from ..diloco._arrays import Flats, Layout, NumpyArrays
 from ..diloco._member import StepInfo
 from ..diloco._reduction import BUCKET_BYTES, FIRST_TAG, Reduction
 
-Named = Dict[str, Any]  # arrays of numpy
+Named = Dict[str, Any]  # numpy arrays by name
 _B = TypeVar("_B", bound="Block")
 
 _IN_FLIGHT = 4
 _PEERS_MAX = 256
 _BLOBS_MIN = 256 << 20
-GATHER_TAG = FIRST_TAG + 48  # the first of the tags for the parts of a round
+GATHER_TAG = FIRST_TAG + 48  # first of the tags for the parts of a round
 
 
 def views(layout: Layout, flats: Flats) -> Named:
@@ -47,14 +47,14 @@ def _is_finite(arrays: Sequence[Any]) -> bool:
 
 
 class Block:
-    """Arrays with names, which are views of a few flat arrays. where: the name in errors."""
+    """Named arrays that are views of a few flat arrays. where: name used in errors."""
 
     def __init__(self, where: str, flats: Flats, arrays: Named) -> None:
         self._where, self.flats, self.arrays = where, flats, arrays
 
     @classmethod
     def like(cls: Type[_B], like: Any, where: str) -> _B:
-        """Makes zeros with the names, shapes and types of these arrays."""
+        """Creates zeros with the names, shapes and types of these arrays."""
         if not isinstance(like, Mapping):
             raise InvalidArgument(f"{where} returned a {type(like).__name__}; expected a dict of numpy arrays")
         for name, array in like.items():
@@ -74,7 +74,7 @@ class Block:
         return cls(where, flats, arrays)
 
     def set(self, given: Any) -> None:
-        """Copies arrays of the same names and shapes. Errors change nothing."""
+        """Copies arrays with the same names and shapes. If it raises, nothing has changed."""
         self.check(given)
         for name, array in self.arrays.items():
             if given[name] is not array:
@@ -99,8 +99,8 @@ class Block:
 
 
 class State(Block):
-    """Arrays that hooks change, and a copy to restore them from. given: the dict that hooks see, in which they may
-    replace arrays."""
+    """Arrays that hooks may change, with a copy from which they can be restored. given: the dict that hooks see, in
+    which they may replace arrays."""
 
     def __init__(self, where: str, flats: Flats, arrays: Named) -> None:
         super().__init__(where, flats, arrays)
@@ -122,7 +122,7 @@ class State(Block):
         self.set(self._take_given())
 
     def _take_given(self) -> Named:
-        """Returns the content of the dict, and resets it to these arrays."""
+        """Returns the contents of the dict, and resets it to these arrays."""
         replaced = dict(self.given)
         self.given.clear()
         self.given.update(self.arrays)
@@ -139,17 +139,17 @@ class State(Block):
 
 
 class Outcome(NamedTuple):
-    """The result of an exchange."""
+    """Result of an exchange."""
 
     participants: int
-    counts: bool  # true if a contribution counts, and the mean is finite; the same on all peers
+    counts: bool  # true if there is a valid contribution and the mean is finite; the same on all peers
     tx_bytes: int
     rx_bytes: int
-    skipped: bool  # true if this peer's contribution does not count
+    skipped: bool  # true if this peer's contribution was left out
 
 
 class Hooked(Protocol):
-    """The members of a method that the parts of a round use."""
+    """The members of a method that the exchanges of a round use."""
 
     part: int
 
@@ -167,7 +167,7 @@ class Hooked(Protocol):
 
 
 class Summing:
-    """A part of a round that is an all-reduce: contributions are arrays."""
+    """An exchange by all-reduce: contributions are arrays."""
 
     what = "sums"
 
@@ -194,7 +194,7 @@ class Summing:
 
 
 class Gathering:
-    """A part of a round in which all peers get each other's bytes."""
+    """An exchange in which all peers get each other's bytes."""
 
     what = "bytes"
 
@@ -232,7 +232,7 @@ class Gathering:
             try:
                 counts = len(said) > 0 and self._add(bytes(said))
             except MemoryError:
-                raise  # independent of the bytes: others count them, so this peer must leave
+                raise  # does not depend on the bytes: others count them, so this peer must leave
             except Exception as error:  # pylint: disable=broad-exception-caught
                 if peer == method.comm.id:
                     raise InvalidArgument(f"{self._kind}.decode() of this peer's own bytes: {error}") from error
@@ -246,7 +246,7 @@ class Gathering:
         return Outcome(len(operation.blobs), counts, info.tx_bytes, info.rx_bytes, skipped)
 
     def _add(self, told: bytes) -> bool:
-        """Adds a contribution to the sums. Returns false if it is not finite. Errors change nothing."""
+        """Adds a contribution to the sums. Returns false if it is not finite. If it raises, nothing has changed."""
         decoded = self._method.decode(told)
         self._sums.check(decoded)
         if not _is_finite(list(decoded.values())):
@@ -258,14 +258,14 @@ class Gathering:
 
 
 class Hooks:
-    """The joint part of a round by the hooks of a method, and their states."""
+    """Runs the hooks of a method and the exchanges of a round, and has the states of the hooks."""
 
     def __init__(self, method: Hooked, kind: str, parts: int, gathers: bool, layout: Layout) -> None:
         self._method, self._kind, self._layout = method, kind, layout
         self._room = layout.zeros()
         layout.read(self._room)
         self._change = views(layout, as_numpy(self._room))
-        like = read_only(self._change)  # the parameters, until the first round
+        like = read_only(self._change)  # stands for the parameters until the first round
         self.own = State.of(method.own_state(like), f"{kind}.own_state()")
         self.shared = State.of(method.shared_state(like), f"{kind}.shared_state()")
         self._parts = [self._make_part(kind, part, Gathering if gathers else Summing, like) for part in range(parts)]
@@ -288,16 +288,16 @@ class Hooks:
         ]
 
     def show(self, theta: Flats) -> None:
-        """Sets the shared parameters that the hooks see. theta: flat arrays of numpy."""
+        """Sets the shared parameters that hooks see. theta: flat numpy arrays."""
         self._theta = State(f"{self._kind}.apply(): theta", theta, views(self._layout, theta))
         self._states = (self.own, self.shared, self._theta)
 
     def begin_own(self) -> None:
-        """Initializes the own state again, because the parameters were replaced."""
+        """Initializes the own state again after the parameters were replaced."""
         self.own.set(self._method.own_state(read_only(self._theta.arrays)))
 
     def run(self, theta: Flats) -> StepInfo:
-        """Runs the joint part. If it raises, or nothing is committed, all states are restored. theta: the shared
+        """Runs the exchanges of a round. If it raises, or no step is made, all states are restored. theta: the shared
         parameters."""
         for state in self._states:
             state.keep()
@@ -315,8 +315,8 @@ class Hooks:
             state.restore()
 
     def _repeated(self, theta: Flats) -> StepInfo:
-        """Runs the parts, and repeats them until all had the same peers. Peers can only leave during a round, so equal
-        numbers mean equal peers."""
+        """Runs the exchanges, and repeats them until all involved the same peers. Peers can only leave during a round,
+        so equal numbers mean equal peers."""
         outcomes: List[Outcome] = []
         while True:
             committed = self._once(theta, outcomes)
@@ -328,7 +328,7 @@ class Hooks:
             self._restore()
 
     def _encode(self) -> Any:
-        """Calls the hook. `shared` is read-only for it, because peers with a change that is not finite skip it."""
+        """Calls the hook. It cannot write to `shared`, because peers with a change that is not finite skip the hook."""
         self.shared.freeze(True)
         try:
             made = self._method.encode(dict(self._change))
@@ -339,7 +339,8 @@ class Hooks:
         return made
 
     def _once(self, theta: Flats, outcomes: List[Outcome]) -> Optional[bool]:
-        """Returns true if the step was made, None if a peer was lost between parts. Appends the outcomes."""
+        """Runs each exchange once and appends the outcomes. Returns true if the step was made, and None if a peer was
+        lost between exchanges."""
         method = self._method
         self._layout.measure(theta, self._room)
         skipped = not _is_finite(list(self._change.values()))

@@ -20,7 +20,7 @@ from ..diloco._shared import Shared, check_shape, write_to
 from ._hooks import Hooks, Named, as_numpy
 from ._settings import Drawn, Settings
 
-# Tags of DiLoCo's membership are below these, tags of its fragments above.
+# Lower tags are used by DiLoCo's membership, higher ones by its fragments.
 IDS_TAG, DATA_TAG = FIRST_TAG + 16, FIRST_TAG + 32
 
 Gathered = List[Tuple[str, memoryview]]
@@ -43,7 +43,7 @@ class _Given(Settings):
         return self.settings
 
     def of_one(self, taken: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the settings of this method. `taken` has the names of the common ones."""
+        """Returns the settings of this method only. `taken`: names of the common ones."""
         own = self.settings
         if isinstance(own, Drawn):
             return {name: value for name, value in own.compared().items() if name not in taken}
@@ -56,50 +56,51 @@ class _Given(Settings):
 class Method(Member):
     """A peer in a run of a method, and the base class for new methods. All methods have these settings:
 
-    settings: settings of the method, by name: numbers, strings, True, False, None, or tuples of these. All peers need
-        equal ones; a peer with others is refused with the name of the setting. Or a Settings, which also has the
-        following ones.
-    seed: for all random numbers that peers draw alike; the same on all peers.
-    inner_steps: steps that a peer trains independently between exchanges; a round.
-    min_peers: the end of a round waits until there are this many peers.
+    settings: settings of the method by name, each a number, a string, True, False, None, or a tuple of these. They must
+        be equal on all peers; a peer whose settings differ is refused with the name of the setting. Or a Settings,
+        which includes the following settings as well.
+    seed: seed of all random numbers that peers have in common; the same on all peers.
+    inner_steps: number of steps that a peer trains independently between exchanges; together they are a round.
+    min_peers: number of peers for which the end of a round waits.
     admit_every: newcomers are admitted at the end of each round whose number is a multiple of this.
-    verify_every: all peers compare their state by digests in each round whose number is a multiple of this; 0: never.
-    rounds: the run is `finished` after this number of rounds.
+    verify_every: all peers compare digests of their states in each round whose number is a multiple of this; 0: never.
+    rounds: number of rounds after which the run is `finished`.
 
     After an exception from step() or join() this peer has left the run; rejoin() continues with a new communicator. All
     calls except close() must be made from one thread.
 
     A new method derives from this class and overrides hooks. At the end of each round they are called in this order:
 
-    1. encode(change): returns the contribution of this peer. Without decode() contributions are arrays, and an
-       all-reduce adds them up; with it they are bytes, and all peers get all of them.
+    1. encode(change): returns this peer's contribution. If decode() is not overridden, contributions are arrays, which
+       an all-reduce sums up; otherwise they are bytes, and each peer gets those of all peers.
     2. decode(told): called once for each peer's bytes.
     3. apply(theta, mean): makes the step.
 
-    The constructor calls own_state(), shared_state() and room(). own_state() is called again after another peer's
-    parameters have replaced this peer's. All arrays are numpy arrays, in dicts with the names of the parameters, or
-    with names that the hook chooses; a hook may write to them, or replace them in the given dict. Hooks run on another
-    thread than step(), and must not call the communicator.
+    The constructor calls own_state(), shared_state() and room(). own_state() is called again whenever another peer's
+    parameters have replaced this peer's. All arrays are numpy arrays, in dicts with the names of the parameters or with
+    names that the hook chooses. A hook may write to the arrays, or replace them in the dict that it was given. Hooks
+    run on a different thread than step(), and must not call the communicator.
 
-    parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each; `part`
-                 is its number. All means of a round are over the same peers: if one fails between two exchanges, it is
-                 repeated.
-    own, shared  dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is in
-                 its state_dict(). `shared` is the same on all peers: encode() cannot write to it.
+    parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each, with its
+                 number in `part`. All means of a round are over the same peers: if one fails between two exchanges, they
+                 are repeated.
+    own, shared  dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is part
+                 of its state_dict(). `shared` is the same on all peers; encode() cannot write to it.
 
-    If a hook raises, or returns a value that does not fit, step() raises the error: this peer leaves the run, with
-    parameters, own and shared state as at the end of the last round; the others continue without it. If decode() raises
-    for another peer's bytes, all peers ignore them, except for MemoryError, which does not depend on the bytes. A
-    change or a contribution that is not finite is ignored, too, and the own state of its peer is restored. If all
-    contributions are ignored, or the result of apply() is not finite, the parameters and all states are restored.
+    If a hook raises, or returns an unsuitable value, step() raises the error. This peer then leaves the run, with its
+    parameters and its own and shared state as at the end of the last round, and the others continue without it. If
+    decode() raises for another peer's bytes, all peers ignore these, except for MemoryError, which does not depend on
+    the bytes. A change or a contribution that is not finite is also ignored, and the own state of its peer is restored.
+    If all contributions are ignored, or the result of apply() is not finite, the parameters and all states are
+    restored.
 
-    decode() and apply() must give the same bits on all peers: use + - * / and roots of whole arrays, and neither matrix
-    products nor sums, which are rounded differently on different machines.
+    decode() and apply() must compute the same bits on all peers. Use + - * / and square roots of whole arrays, but
+    neither matrix products nor sums, which machines round differently.
     """
 
     _kind = "Method"
     _is_common = True  # the parameters are the same on all peers at the end of each round
-    _has_momentum = False  # the shared state has a momentum
+    _has_momentum = False  # true if the shared state includes a momentum
     parts = 1
     part = 0
     _hooks: Optional[Hooks] = None
@@ -107,12 +108,13 @@ class Method(Member):
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         changes = Method in cls.__bases__ or any(name in cls.__dict__ for name in _HOOKS)
-        if changes and "_kind" not in cls.__dict__:  # otherwise it has its base's name for other peers
+        # Otherwise it keeps the name of its base class, which peers compare
+        if changes and "_kind" not in cls.__dict__:
             cls._kind = cls.__name__
 
     @takes(_Given)
     def __init__(self, given: _Given) -> None:
-        """Calls hooks: set the attributes that they use before."""
+        """Calls hooks, so set the attributes that they use before."""
         common = given.of_all()
         integer(1)("parts", self.parts)
         self.inner_steps, self.seed, self._min_peers = common.inner_steps, common.seed, common.min_peers
@@ -131,10 +133,10 @@ class Method(Member):
             compared.append(_membership.listing("room and shared_state", [*self._hooks.lines(), *shared.lines()]))
         membership = Membership(given.comm, self._kind, shared, common.min_peers, common.rounds, compared)
         super().__init__(layout, shared, membership, common.rounds)
-        self._present = 0  # peers at the last meeting or exchange, the same on all peers
+        self._present = 0  # number of peers in the last meeting or exchange, the same on all peers
 
     def _compared(self, given: _Given, common: Drawn) -> List[_membership.Setting]:
-        """Returns the settings that must be the same on all peers: the common ones, then the others."""
+        """Returns the settings that must be the same on all peers: first the common ones, then the method's."""
         compared = [
             _membership.number("inner_steps", common.inner_steps),
             _membership.number("seed", common.seed),
@@ -150,33 +152,34 @@ class Method(Member):
 
     def own_state(self, params: Named) -> Named:
         """Returns the initial arrays of `own`. Called again after another peer's parameters have replaced this peer's,
-        because the old arrays were made for the old parameters."""
+        because the old arrays belong to the old parameters."""
         return {}
 
     def shared_state(self, params: Named) -> Named:
-        """Returns the initial arrays of `shared`, the same on all peers. Newcomers get the arrays of the run."""
+        """Returns the initial arrays of `shared`, which must be the same on all peers. Newcomers get those of the run.
+        """
         return {}
 
     def room(self, params: Named) -> Named:
-        """Returns float32 or float64 arrays with the names and shapes of contributions as arrays; by default, of the
-        parameters. Called for each part."""
+        """Returns float32 or float64 arrays with the names and shapes of contributions that are arrays; by default
+        those of the parameters. Called for each part."""
         return {name: np.zeros_like(array) for name, array in params.items()}
 
     def encode(self, change: Named) -> Any:
-        """Returns the contribution of this peer: arrays like room()'s or, if there is a decode(), bytes or an array,
-        whose bytes are used; b"" is no contribution. change: the parameters at the end of the last round minus the
-        parameters now, finite. By default returns the change itself."""
+        """Returns this peer's contribution, by default the change itself: arrays like those of room(); or, with a
+        decode(), bytes or an array whose bytes are sent. b"" means no contribution. change: the parameters at the end
+        of the last round minus the current ones, always finite."""
         return change
 
     def decode(self, told: bytes) -> Named:
-        """Returns the arrays, like room()'s, for bytes of encode(). A faulty peer may send any bytes: raise an
-        exception if encode() cannot have made them. The result must depend on the bytes and `shared` alone."""
+        """Returns arrays like those of room() for bytes that encode() returned. A faulty peer may send any bytes: raise
+        an exception if they cannot come from encode(). The result must depend only on the bytes and on `shared`."""
         raise NotImplementedError
 
     def apply(self, theta: Named, mean: Named) -> None:
-        """Makes the step: changes theta, the common parameters, and `shared`. mean: of the contributions; it may be
-        overwritten. The result must depend on these alone, so that all peers get the same bits. By default subtracts
-        the mean."""
+        """Makes the step by changing theta, the common parameters, and `shared`; by default subtracts the mean from
+        theta. mean: the mean of the contributions, which may be overwritten. The result must depend only on these, so
+        that all peers get the same bits."""
         for name, array in mean.items():
             theta[name] -= array
 
@@ -188,14 +191,14 @@ class Method(Member):
     def shared(self) -> Named:
         return {} if self._hooks is None else self._hooks.shared.given
 
-    # ---- overridden by methods of this package
+    # ---- overridden by methods in this package
 
     def _also_compared(self) -> Mapping[str, Any]:
-        """Returns values that must be equal on all peers besides the settings, by name."""
+        """Returns further values that must be equal on all peers, by name."""
         return {}
 
     def _exchange(self) -> StepInfo:
-        """Makes the joint part of a round."""
+        """Makes the part of a round that involves the other peers."""
         assert self._hooks is not None
         info = self._hooks.run(self._shared.theta)
         self._present = info.participants
@@ -203,23 +206,23 @@ class Method(Member):
         return info
 
     def _met(self) -> None:
-        """Runs after each meeting, jointly with all peers of the meeting."""
+        """Called after each meeting, on all of its peers."""
 
     def _moved(self) -> None:
-        """Initializes the own state again, after the parameters were replaced."""
+        """Initializes the own state again after the parameters were replaced."""
         if self._hooks is not None:
             self._hooks.begin_own()
 
     def _own(self) -> Named:
-        """Returns this peer's unshared arrays for a state_dict(), in numpy."""
+        """Returns this peer's unshared arrays for a state_dict(), as numpy arrays."""
         own = {} if self._hooks is None else self._hooks.own.arrays
         return {f"own.{name}": array for name, array in own.items()}
 
     # ---- steps
 
     def step(self) -> StepInfo:
-        """Counts a step. Call it after each step of the optimizer. The last one of a round is joint with others. If
-        this peer is not in the run, the call only joins: earlier training is dropped."""
+        """Counts a step. Call it after each step of the optimizer. The last step of a round involves the other peers.
+        If this peer is not in the run, the call only joins it, and drops earlier training."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
@@ -266,7 +269,8 @@ class Method(Member):
         )
 
     def _admit(self, admits: bool) -> Meeting:
-        """Admits newcomers or verifies the state. All peers decide this alike, from the results of joint calls."""
+        """Admits newcomers or verifies the state. All peers reach the same decision, because it depends only on results
+        that all have."""
         is_pending = admits and self._wait(self._membership.answer)
         if is_pending or self.finished or self._present < self._min_peers:
             self._refresh()
@@ -284,11 +288,11 @@ class Method(Member):
         self._met()
         return meeting
 
-    # ---- helpers of the subclasses
+    # ---- helpers for subclasses
 
     def _gather(self, payload: bytes, tag: int) -> Gathered:
-        """Gathers each peer's bytes, in an order that is the same on all; repeats it with the remaining peers after a
-        loss."""
+        """Gathers each peer's bytes, in an order that is the same on all peers. Repeats it with the remaining peers
+        after a loss."""
         while True:
             try:
                 found = self._wait(lambda: self.comm.all_gather_v(payload, tag=tag, alone_ok=True))
@@ -301,11 +305,11 @@ class Method(Member):
         _log.warning("round %d: ignoring data from %s: %s", self.round, peer, why)
 
     def _all_ids(self) -> List[str]:
-        """Returns the ids of all peers, in an order that is the same on all. Joint."""
+        """Returns the ids of all peers, in an order that is the same on all. All peers call it."""
         return [peer for peer, _ in self._gather(b"", IDS_TAG)]
 
     def _average(self, reduction: Reduction, skipped: bool) -> StepInfo:
-        """Averages the peers' deltas in the reduction, without the skipped ones. Joint."""
+        """Averages the peers' deltas in the reduction, without those that are skipped. All peers call it."""
         reduction.give(0.0 if skipped else 1.0, 0)
         if reduction.has_feedback:
             reduction.keep(self.comm)
@@ -325,7 +329,7 @@ class Method(Member):
     # ---- arrays
 
     def _refresh(self) -> None:
-        """Copies this peer's parameters to the shared state, if peers have different parameters."""
+        """Copies this peer's parameters to the shared state if each peer has different ones."""
         if not self._is_common:
             self._layout.read(self._shared.theta)
 
@@ -336,9 +340,9 @@ class Method(Member):
     # ---- checkpoints
 
     def state_dict(self) -> Dict[str, Any]:
-        """Returns a copy of the shared state at the end of the last round, as a flat dictionary of arrays and numbers
-        for numpy.savez or torch.save; if peers have different parameters, with this peer's present ones. It includes
-        the unshared arrays of this peer: each peer must load its own state."""
+        """Returns a copy of the shared state at the end of the last round: a flat dictionary of arrays and numbers for
+        numpy.savez or torch.save. If each peer has different parameters, it includes this peer's current ones. It also
+        includes this peer's unshared arrays, so each peer must load its own state."""
         self._notice_close()
         with self._busy:
             self._refresh()
@@ -346,8 +350,8 @@ class Method(Member):
             return {**self._shared.state_dict(), **own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads a state before join() or rejoin(): the run continues from it, unless another peer is more advanced.
-        Sets the parameters. Initializes unshared arrays that the state lacks. Errors change nothing."""
+        """Loads a state before join() or rejoin(). The run continues from it, unless another peer is more advanced.
+        Sets the parameters, and initializes unshared arrays that the state lacks. If it raises, nothing has changed."""
         if self._is_in_run():
             raise InvalidUsage(f"{self._kind}: load_state_dict() on a peer that is in the run")
         with self._busy:

@@ -1,4 +1,4 @@
-"""Training with one byte for each probe (SPSA with shared randomness)."""
+"""Training with one byte per probe (SPSA with shared randomness)."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _PROBES_MAX = 1 << 16
 _CODECS = ("byte", "float32")
 _REPLAY_TAG = DATA_TAG + 1
 
-Shares = List[Tuple[int, bytes]]  # of a round: each peer's number, and its measurements
+Shares = List[Tuple[int, bytes]]  # the measurements of a round, with the number of the peer that made them
 
 
 def _sizes() -> List[float]:
-    """Returns e^((code - 64) / 8) for the codes from 1 to 127, correctly rounded on all platforms, so that all peers
-    decode alike."""
+    """Returns e^((code - 64) / 8) for the codes 1 to 127, correctly rounded on all platforms, so that all peers decode
+    to the same bits."""
     context = decimal.Context(prec=40)
     return [float(context.exp(context.divide(decimal.Decimal(code - 64), 8))) for code in range(1, 128)]
 
 
 _SIZES = _sizes()
 _DECODED = [0.0, *_SIZES, 0.0, *(-size for size in _SIZES)]
-# Geometric mean of neighbors; sizes below the first limit become 0.
+# Geometric mean of each size and the one below it. Sizes below the first limit become 0.
 _LIMITS = [size * math.exp(-1 / 16) for size in _SIZES]
 
 
@@ -73,22 +73,22 @@ class OneByteSettings(Drawn, Verified, Trained):
 
 
 class OneByte(Method):
-    """Learns from numbers instead of gradients (Just One Byte): in each step a peer tries `probes` random directions,
-    in both senses, and sends the slope of its loss along each of them as one byte. Directions derive from the seed, so
-    all peers know all of them, and make the same step. It is for fine-tuning over links with almost no capacity; it
-    learns little in a step, and needs no gradients.
+    """Learns from a few numbers instead of gradients (Just One Byte). In each step, a peer probes `probes` random
+    directions, forward and backward, and sends the slope of its loss along each of them as one byte. All peers derive
+    the directions from the seed and make the same step. Meant for fine-tuning over links with almost no capacity. It
+    learns little in a step, but needs no gradients.
 
-    loss: loss(probe) is the loss of the present parameters on this peer's data, which must be the same in both calls
-        for a probe; `round` and probe may choose it.
-    probes: number of this peer's probes; others may have other numbers.
-    epsilon: distance of a probe in each parameter. lr: of the step, which is the mean over the probes of all peers of
-        slope * direction.
-    codec: "byte", or "float32" for slopes of four bytes.
-    replay: newcomers with the run's initial parameters (or a state_dict() of it) get the log since then and repeat the
-        steps, if the log is smaller than the parameters. log_bytes: size limit of the log.
+    loss: loss(probe) returns the loss of the current parameters on this peer's data. The data must be the same in both
+        calls for a probe; `round` and probe may select it.
+    probes: number of this peer's probes; may differ between peers.
+    epsilon: distance of a probe in each parameter. lr: learning rate of the step, which is the mean over the probes of
+        all peers of slope * direction.
+    codec: "byte", or "float32" for 4-byte slopes.
+    replay: newcomers that have the run's initial parameters (or load a state_dict() of it) get the log since then and
+        repeat the steps, if the log is smaller than the parameters. log_bytes: size limit of the log.
 
-    Parameters are the same bits on all peers after each step. The program must not change them between steps. For the
-    other settings see Method.
+    After each step the parameters have the same bits on all peers. The program must not change them between steps. For
+    the other settings see Method.
     """
 
     @takes(OneByteSettings)
@@ -109,7 +109,8 @@ class OneByte(Method):
     # ---- steps
 
     def step(self) -> StepInfo:
-        """Measures, and makes one step together with the others. An exception of the loss changes nothing."""
+        """Measures the slopes, and makes one step together with the other peers. If the loss raises, nothing has
+        changed."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
@@ -184,14 +185,14 @@ class OneByte(Method):
     # ---- the log
 
     def log(self, since: int = 0) -> bytes:
-        """Returns the log since the end of this round; replay() computes the present parameters from it and the state
-        of that round. Empty if the log does not reach that far back."""
+        """Returns the log since the end of this round. From it and the state of that round, replay() computes the
+        current parameters. Empty if the log does not reach back that far."""
         with self._busy:
             return self._history.since(operator.index(since))
 
     def replay(self, log: bytes) -> int:
-        """Repeats the steps of a log that begins at this peer's round. Call it outside of a run. Returns the number of
-        steps. Errors change nothing."""
+        """Repeats the steps of a log that begins at this peer's round. Must not be called while in the run. Returns the
+        number of steps. If it raises, nothing has changed."""
         if self._is_in_run():
             raise InvalidUsage("OneByte: replay() on a peer that is in the run")
         with self._busy:
@@ -213,7 +214,7 @@ class OneByte(Method):
 
     def _catch_up(self, counts: bool, lowest: int) -> None:
         """Brings peers that are behind to the run's round, if a peer has the log since their round. If their parameters
-        differed from the run's at that round, they still differ: the synchronization that follows detects that, and
+        differed from the run's at that round, they still do; the synchronization that follows detects this and
         transfers the parameters."""
         log = self._history.since(lowest) if counts and self._history.end == self.round else b""
         if len(log) >= sum(flat.nbytes for flat in self._theta):
@@ -225,13 +226,13 @@ class OneByte(Method):
         found = self._gather(log if giver == self.comm.id else b"", _REPLAY_TAG)
         said = next((bytes(said) for _, said in found if len(said) > 0), b"")
         if counts or not said:
-            return  # said: empty if the giver has failed
+            return  # said is empty if the sender has failed
         steps = read_log(said, self.codec)
         self._repeat(steps[self.round - lowest :])
 
 
 class History:
-    """A log of the shares of the last rounds."""
+    """A log of the shares of the latest rounds."""
 
     def __init__(self, limit: int) -> None:
         self.end = 0

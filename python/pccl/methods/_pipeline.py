@@ -1,4 +1,4 @@
-"""Models that are cut into stages: in some replicas each peer has one stage, in others one peer has all."""
+"""Models cut into stages. In some replicas each peer has one stage, in others a single peer has all."""
 
 from __future__ import annotations
 
@@ -47,30 +47,30 @@ from ._sparse_loco import Changes
 _log = logging.getLogger("pccl.methods")
 
 COMPRESS = ("pipelines", "all", "none")
-# Errors of an exchange with a peer that has left.
+# Errors of an exchange whose other peer has left.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 _LOG_AFTER_S = 2.0
 _TAGS = {FORWARD: DATA_TAG + 1, BACKWARD: DATA_TAG + 2}
 
 
 class Stage(Protocol):
-    """A part of the model, and its optimizer. `micro` is an entry of the result of batch()."""
+    """A part of the model with its optimizer. `micro` is an entry of the result of batch()."""
 
     params: Mapping[str, Any]
     """The trained parameters, arrays of numpy or tensors of torch."""
 
     def forward(self, micro: Any, hidden: Optional[Any]) -> Tuple[Any, Any]:
-        """Computes the stream for the next stage, as float32 of numpy, from the stream of the previous one (None: this
-        is the first); at the last stage computes the loss. Returns it, and the data for backward(). Several
-        micro-batches may be in progress."""
+        """Computes the stage's output from `hidden`, the output of the previous stage (None at the first stage).
+        Returns the output, and data for backward(). The output is a float32 numpy array, or the loss at the last stage.
+        Several micro-batches may be in progress."""
 
     def backward(self, saved: Any, gradient: Optional[Any]) -> Optional[Any]:
-        """Adds to the gradients of the parameters. Returns the gradient of `hidden`; None at the first stage. gradient:
-        the gradient of forward()'s output; None at the last stage."""
+        """Adds to the gradients of the parameters. Returns the gradient with respect to `hidden`, or None at the first
+        stage. gradient: the gradient with respect to forward()'s output, or None at the last stage."""
 
     def step(self, step: int, micro_batches: int) -> None:
-        """Makes a step of the optimizer with the mean of the gradients of this number of micro-batches, and clears
-        them. step: the step's number in the run."""
+        """Makes an optimizer step with the mean gradient of this number of micro-batches, and clears the gradients.
+        step: the step's number in the run."""
 
     def forget(self) -> None:
         """Clears the gradients."""
@@ -78,13 +78,13 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class PipelineInfo(StepInfo):
-    """StepInfo of a Pipeline; participants is the number of replicas whose changes were counted.
+    """StepInfo of a Pipeline. participants is the number of replicas whose changes were counted.
 
-    replica, stage: the part that this peer has computed; stage is -1 if it has all of them.
-    loss: the mean of the micro-batches, on a peer with the last stage.
-    lost: true if a peer of this replica has left, or its result is not finite: the replica has no part in this round.
-    idle: true if the replica lacks stages: this peer has waited for the round of the others.
-    activation_bytes: bytes that this peer has sent to the neighboring stages.
+    replica, stage: the part that this peer has computed; stage is -1 for all stages. loss: the mean loss of the
+        micro-batches, on a peer with the last stage. lost: true if the replica does not take part in this round,
+        because one of its peers has left or its result is not finite. idle: true if the replica lacks stages, so that
+        this peer has waited for the others' round. activation_bytes: number of bytes that this peer has sent to the
+        neighboring stages.
     """
 
     replica: int = 0
@@ -96,13 +96,13 @@ class PipelineInfo(StepInfo):
 
 
 def basis(seed: int, width: int, rank: int) -> Any:
-    """Returns random orthonormal columns."""
+    """Returns a matrix with random orthonormal columns."""
     signs = _random.signs(seed, _random.BASIS, 0, 0, width * rank, np.float64).reshape(width, rank)
     return np.ascontiguousarray(np.linalg.qr(signs)[0], np.float32)
 
 
 def narrow(array: Any, columns: Any) -> Any:
-    """Returns the projection of the array to the span of the columns, along its last dimension."""
+    """Projects the array onto the span of the columns, along its last dimension."""
     return (array @ columns) @ columns.T
 
 
@@ -119,7 +119,7 @@ class _Held:
         self.theta = self.layout.zeros()
         self.layout.read(self.theta)
         self.changes = Changes(self.layout, self.theta, how, warn)
-        self.at = 0  # round of its parameters; -1: none
+        self.at = 0  # round of its parameters; -1: no parameters
 
     def digest(self) -> str:
         return _buffers.digest(list(zip(self.layout.dtypes, self.theta)))
@@ -135,8 +135,8 @@ class _Held:
 
 class _Flow:
     """The transfers of a stage during one step. All receives are launched at once, so that links are busy while this
-    peer computes. After an error, the data sent in this step and in the other steps of the round is NaN: so all peers
-    of the replica detect it, and all launched operations end."""
+    peer computes. After an error, the data that is sent in the rest of the round is NaN, so that all peers of the
+    replica detect the error and all launched operations end."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _Flow:
         return np.full((int(np.prod(shape[:-1])), width), np.nan, np.float32)
 
     def _launch(self, peer: Optional[str], sends: bool, kind: str, buffer: Any) -> Any:
-        """Returns the buffer, and the handle, which is None if the peer has left."""
+        """Launches a transfer. Returns the buffer and the handle, which is None if the peer has left."""
         if peer is None:
             return None
         try:
@@ -222,7 +222,8 @@ class _Flow:
 
 
 class _PeerReport:
-    """A peer's report at the end of a round and for the seats. All peers get the same, so all raise the same errors."""
+    """A peer's report, exchanged at the end of a round and before stages are assigned. All peers get the same reports,
+    so all raise the same errors."""
 
     def __init__(self, peer: str, said: memoryview, stages: int) -> None:
         try:
@@ -262,30 +263,32 @@ class PipelineSettings(Sparsely, Verified):
 
 
 class Pipeline(Method):
-    """Trains a model that is cut into stages, in replicas of two kinds: peers with the whole model, and pipelines of
-    peers with one stage each, which pass on their results (SparseLoCo with subspace pipelines). Each replica trains
-    independently for inner_steps steps; then, for each stage, the peers that have it make an outer step as in
-    SparseLoCo, in a separate group.
+    """Trains a model that is cut into stages, in replicas of two kinds: a single peer with the whole model, or a
+    pipeline of peers with one stage each, which pass on their results (SparseLoCo with subspace pipelines). Each
+    replica trains independently for inner_steps steps. Then the peers that have the same stage make an outer step as in
+    SparseLoCo, in a separate group for each stage.
 
-    In pipelines, the transfers over links are compressed: the residual stream, less a part that all stages know, is
-    sent as coordinates in a common basis, `rank` instead of `width` numbers; and so is its gradient. The part outside
-    of the span of the basis is dropped at the link. The gradient is exact for the model with such links, and parameters
-    are unrestricted.
+    Transfers in pipelines are compressed. The residual stream, minus a part that all stages know, is sent as
+    coordinates in a common basis: `rank` numbers instead of `width`. So is its gradient. The component outside the span
+    of the basis is dropped. The gradient is exact for a model with such links, and the parameters are unrestricted.
 
-    stages: for each stage a function that makes it, alike on all peers. A peer calls the functions of its stages.
-    batch: (replica, step) -> the micro-batches of a step, each any object. All peers of a replica get the same.
-    known: (micro-batch) -> the part of the residual stream that all stages know: the embeddings of its tokens and their
-        places, as float32 of the stream's shape. It is no parameter; zeros if there is no such part.
-    width: of the residual stream, its last dimension. rank: of the basis; by default an eighth.
+    stages: for each stage, a function that creates it identically on all peers. A peer calls the functions of its
+        stages.
+    batch: (replica, step) -> the micro-batches of a step, which may be any objects. All peers of a replica must get the
+        same.
+    known: (micro-batch) -> the part of the residual stream that all stages know, the embeddings of its tokens and their
+        positions, as float32 in the stream's shape. It must not be a parameter. Zeros if there is no such part.
+    width: size of the last dimension of the residual stream. rank: size of the basis; by default an eighth of width.
     whole: this peer has all stages.
-    compress: "pipelines", "all" (peers with the whole model compute as if they were pipelines), "none".
-    ahead: micro-batches for each link that are computed ahead while it carries others; for long links, needs memory.
+    compress: "pipelines", "all" (peers with the whole model compute as if they were pipelines) or "none".
+    ahead: number of micro-batches for each link that are computed in advance while it transfers others. Useful for long
+        links; needs memory.
     kept, decay, lr, clip: as in SparseLoCo.
 
     A peer that leaves takes its replica out of the round, and the others continue. A newcomer takes the stage that most
-    replicas lack, with its parameters from another peer that has it; peers move to other stages if that makes more
-    replicas complete. The parameters of a stage are the same bits on all peers that have it after each round. If no
-    peer has a stage, the others wait for a peer that has it, of this round, by rejoin() or load_state_dict(). For the
+    replicas lack, and gets the parameters from another peer that has it. Peers move to other stages if that completes
+    more replicas. After each round, the parameters of a stage have the same bits on all peers that have it. If no peer
+    has a stage, the others wait until one joins with the stage of this round, by rejoin() or load_state_dict(). For the
     other settings see Method.
     """
 
@@ -303,12 +306,12 @@ class Pipeline(Method):
         self._seat = Seat(0, WHOLE)
         self._complete: Set[int] = set()
         self._missing: Sequence[int] = ()
-        self._neighbors: Dict[int, str] = {}  # peers of the neighboring stages
+        self._neighbors: Dict[int, str] = {}  # peers of the neighboring stages, by stage
         self._groups: Dict[Tuple[str, ...], Communicator] = {}
         self._own_id = ""
-        self._lost = False  # true if the replica has no further part in this round
+        self._lost = False  # true if the replica takes no further part in this round
         self._has_met = self._have_gone = False
-        self._stage_bytes = 0  # bytes of stages received from others since the last step
+        self._stage_bytes = 0  # number of bytes of stages received from others since the last step
         if given.whole:
             self._hold(range(len(self._makers)))
 
@@ -323,17 +326,18 @@ class Pipeline(Method):
 
     @property
     def stages(self) -> Dict[int, Stage]:
-        """The stages that this peer has, by their numbers."""
+        """The stages of this peer, by number."""
         return {number: held.stage for number, held in self._held.items()}
 
     def digests(self) -> Dict[int, str]:
-        """Returns a digest of each stage that this peer has: the same on all peers with the stage after each round."""
+        """Returns a digest of each stage of this peer. After each round they are equal on all peers that have the
+        stage."""
         with self._busy:
             return {number: held.digest() for number, held in self._held.items()}
 
     def linked(self, micro: Any, hidden: Any) -> Any:
-        """Returns the part of this stream, float32 of numpy, that the next stage gets over a compressed link. Users of
-        a model that only pipelines have trained must apply it between the stages."""
+        """Returns the part of a float32 numpy stream that the next stage receives over a compressed link. A model that
+        was trained only by pipelines must be used with this function applied between its stages."""
         known = self._known(micro)
         return known + narrow(hidden - known, self._basis)
 
@@ -357,7 +361,7 @@ class Pipeline(Method):
             held.write()
 
     def _moved(self) -> None:
-        """Does nothing: _hand_over() handles replaced stages and their feedback."""
+        """Does nothing, because _hand_over() handles replaced stages and their feedback."""
 
     def _own(self) -> Dict[str, Any]:
         return {name: flat for held in self._held.values() for name, flat in held.own().items()}
@@ -382,8 +386,8 @@ class Pipeline(Method):
     # ---- a step
 
     def step(self) -> PipelineInfo:
-        """Trains one step, with the other peers of the replica. The last one of a round is joint with all, as is each
-        one while this peer is in no complete replica. If this peer is not in the run, the call only joins."""
+        """Trains one step with the other peers of the replica. The last step of a round involves all peers, and so does
+        each step while this peer is in no complete replica. If this peer is not in the run, the call only joins it."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()
@@ -409,7 +413,7 @@ class Pipeline(Method):
                 raise InvalidArgument("batch: no micro-batches")
             loss, sent = self._whole_batch(micros) if self.whole else self._piped_batch(micros)
             info = replace(info, loss=loss, lost=self._lost, activation_bytes=sent, waited_s=self._waited_s)
-        # After a loss at the end of a step, a peer can inform its neighbors only in the next step.
+        # A peer that detects a loss at the end of a step can inform its neighbors only in the next step.
         trains_on = not info.idle and not (self.whole and self._lost)
         if trains_on and self._shared.position + 1 < self.inner_steps:
             self._shared.position += 1
@@ -491,7 +495,7 @@ class Pipeline(Method):
     # ---- the end of a round
 
     def _exchange_reports(self, is_ready: bool, done: Sequence[int], digests: bool) -> Dict[str, _PeerReport]:
-        """Exchanges the peers' reports, and returns them in order of the ranks. Joint."""
+        """Exchanges the peers' reports, and returns them in order of rank. All peers call it."""
         current = [number for number, held in self._held.items() if held.at == self.round]
         stage = WHOLE if self.whole else next(iter(current), None)
         held = {
@@ -505,7 +509,8 @@ class Pipeline(Method):
     def _exchange(self) -> StepInfo:
         has_trained = self._seat.replica in self._complete and not self._lost
         is_ready = has_trained and all([held.changes.pack() for held in self._held.values()])
-        heard: Dict[int, Tuple[Gathered, bool]] = {}  # and whether this peer sent; applied when all have all
+        # Also whether this peer sent its changes; applied only when all stages have been received
+        heard: Dict[int, Tuple[Gathered, bool]] = {}
         counted: Set[int] = set()
         sent = received = 0
         while True:
@@ -527,7 +532,8 @@ class Pipeline(Method):
         self._present, self._have_gone = len(told), len(told) < len(self._seats)
         done = {number for one in told.values() for number in one.done}
         if self._have_gone and (not counted or len(done) < len(self._makers)):
-            self._shared.round -= 1  # all repeat it from its beginning, also peers that have dropped out and return
+            # All repeat the round from its beginning, including peers that dropped out and return
+            self._shared.round -= 1
             counted, heard = set(), {}
         committed = any([self._held[number].changes.apply(*what) for number, what in heard.items()])
         for held in self._held.values():
@@ -547,14 +553,15 @@ class Pipeline(Method):
         return operation.blobs, info.tx_bytes, info.rx_bytes
 
     def _group(self, peers: Sequence[str]) -> Communicator:
-        """Returns a group with these peers, kept until the seats change or it ends. Joint with them."""
+        """Returns a group with these peers, which all call it. The group is reused until it ends or the stages are
+        reassigned."""
         key = tuple(sorted(peers))
         if key not in self._groups:
             self._groups[key] = self.comm.group(peers)
         return self._groups[key]
 
     def _drop_group(self, peers: Sequence[str]) -> None:
-        """Drops a group that has ended for all. The remaining peers create another."""
+        """Drops a group that has ended for all its members. The remaining peers create a new one."""
         group = self._groups.pop(tuple(sorted(peers)), None)
         if group is not None:
             group.close()
@@ -602,7 +609,7 @@ class Pipeline(Method):
         return meeting
 
     def _take_seat(self) -> None:
-        """Assigns the stages to peers, and transfers the parameters to peers that lack them. Joint."""
+        """Assigns the stages to peers, and transfers the parameters to peers that lack them. All peers call it."""
         count = len(self._makers)
         while True:
             told = self._exchange_reports(False, [], True)
@@ -645,7 +652,7 @@ class Pipeline(Method):
             self._stage_bytes += sum(flat.nbytes for flat in held.changes.theta)
 
     def _end_groups(self) -> None:
-        """Closes the groups of former seats."""
+        """Closes the groups of the former assignment."""
         for group in self._groups.values():
             group.close()
         self._groups.clear()

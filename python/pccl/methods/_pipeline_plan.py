@@ -1,11 +1,12 @@
-"""Assignment and order of the computations in a pipeline: functions of data that all peers have alike."""
+"""Assignment and order of the computations in a pipeline. These functions use only data that is the same on all peers.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 FORWARD, BACKWARD = "forward", "backward"
-WHOLE = -1  # instead of the number of a stage: all of them
+WHOLE = -1  # in place of a stage number: all stages
 
 
 class Action(NamedTuple):
@@ -14,9 +15,9 @@ class Action(NamedTuple):
 
 
 def schedule(stage: int, stages: int, micro_batches: int, ahead: int = 0) -> List[Action]:
-    """Returns the order of one forward, one backward (1F1B). First come the forwards that the later stages need to send
-    the first gradient back, and `ahead` more for each link between, to keep it busy. Then a backward follows each
-    forward."""
+    """Returns the actions of a stage in one-forward-one-backward order (1F1B). First come the forwards that the later
+    stages need before they can send the first gradient back, and `ahead` more for each link in between, to keep it
+    busy. After that, forwards and backwards alternate."""
     first = min(micro_batches, (stages - 1 - stage) * (1 + ahead))
     actions = [Action(FORWARD, number) for number in range(first)]
     for number in range(micro_batches):
@@ -35,10 +36,10 @@ class Seat(NamedTuple):
 
 
 def assign(peers: Sequence[Tuple[str, Optional[int]]], stages: int) -> Dict[str, Seat]:
-    """Assigns seats. peers: in the order of their ranks, each with its stage, None without one, or WHOLE. Each peer
-    with the whole model is a replica. The others keep their stages; a peer without one takes the stage with the fewest
-    peers. If another distribution makes more replicas complete, the last peers of the fullest stage move. The k-th
-    peers of all stages are a replica."""
+    """Assigns replicas and stages to peers. peers: in order of rank, each with its stage, None for a peer without one,
+    or WHOLE. Each peer with the whole model is a replica. The others keep their stages; a peer without one takes the
+    stage with the fewest peers. If another distribution completes more replicas, the last peers of the fullest stage
+    move. The k-th peers of all stages form a replica."""
     whole = [peer for peer, stage in peers if stage == WHOLE]
     of_stage: List[List[str]] = [
         [peer for peer, stage in peers if stage == number] for number in range(stages)
@@ -67,21 +68,22 @@ def complete(seats: Mapping[str, Seat], stages: int) -> Set[int]:
 
 
 class Handover(NamedTuple):
-    donor: Optional[str]  # None: no peer has the stage, but all have their first parameters
+    donor: Optional[str]  # None: no peer has the stage, so all use its initial parameters
     needing: Tuple[str, ...]
 
 
-Held = Mapping[str, Mapping[int, Tuple[int, str]]]  # for each peer: its stages, each with its round and a digest
+Held = Mapping[str, Mapping[int, Tuple[int, str]]]  # for each peer, its stages with their round and a digest
 
 
 def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) -> Dict[int, Handover]:
-    """Returns the transfers of stages after which all peers with a seat have the same parameters of this round: the
-    most common ones; if several are equally common, the parameters of the lowest rank."""
+    """Returns the transfers after which all peers with the same stage have the same parameters of this round: the most
+    common ones, or, if several are equally common, those of the lowest rank."""
     found: Dict[int, Handover] = {}
     for stage in range(stages):
         wanting = [peer for peer, seat in seats.items() if stage in seat.stages(stages)]
         digests = {peer: of[stage][1] for peer, of in held.items() if stage in of and of[stage][0] == round}
-        there = {peer: digest for peer, digest in digests.items() if peer in wanting}  # a moving peer drops its stage
+        # A peer that moves drops its stage
+        there = {peer: digest for peer, digest in digests.items() if peer in wanting}
         if not there:
             if wanting and round == 0:
                 found[stage] = Handover(None, tuple(wanting))
@@ -94,13 +96,13 @@ def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) ->
 
 
 def missing(held: Held, stages: int, round: int) -> Sequence[int]:
-    """Returns the stages without parameters of this round on any peer."""
+    """Returns the stages of which no peer has parameters of this round."""
     there = {stage for of in held.values() for stage, (at, _) in of.items() if at == round}
     return [stage for stage in range(stages) if stage not in there and round > 0]
 
 
 def counting(told: Mapping[str, Tuple[Seat, bool]], stages: int) -> Set[int]:
-    """Returns the replicas that have all stages and have trained the whole round. told: each peer's seat, and whether
-    it has trained the whole round."""
+    """Returns the replicas that have all stages and have trained for the whole round. told: for each peer, its seat and
+    whether it has trained for the whole round."""
     ready: Dict[str, Any] = {peer: seat for peer, (seat, is_ready) in told.items() if is_ready}
     return complete(ready, stages)

@@ -1,4 +1,4 @@
-"""PowerSGD: changes are sent as matrices of low rank."""
+"""PowerSGD: changes are sent as low-rank matrices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._hooks import Named
 from ._method import Method
 from ._settings import Settings, Stepped
 
-_ROUNDING = 1e-6  # of f32, relative
+_ROUNDING = 1e-6  # relative rounding error of f32
 
 
 class PowerSGDSettings(Stepped, Settings):
@@ -24,18 +24,20 @@ class PowerSGDSettings(Stepped, Settings):
 
 
 class PowerSGD(Method):
-    """Trains on each peer independently for inner_steps steps; then all peers average their changes as matrices of low
-    rank: for each matrix they sum up two thin ones, by one step of a power iteration that starts from the last round's
-    result (PowerSGD). The rest of the change stays with the peer, as its feedback, and is added to its next change.
+    """Trains on each peer independently for inner_steps steps. Then all peers average their changes as low-rank
+    matrices: for each matrix they sum up two thin ones, obtained by one step of a power iteration that starts from the
+    last round's result (PowerSGD). The rest of the change stays with the peer as its feedback, and is added to its next
+    change.
 
-    rank: rank of the matrices. A matrix with m rows and n columns costs rank * (m + n) numbers; if this is not less
-        than m * n, it is sent whole, as are vectors. Tensors of more dimensions are matrices with shape[0] rows.
+    rank: rank of the matrices. A matrix with m rows and n columns costs rank * (m + n) numbers. If this is not less
+        than m * n, it is sent whole, as are vectors. Tensors with more dimensions are treated as matrices with shape[0]
+        rows.
     outer: as in DiLoCo: a Nesterov or an SGD, whose rate may be a schedule.
 
-    Parameters are the same bits on all peers after each round. A round has two exchanges: if a peer fails between them,
-    both are repeated. Feedback is local: newcomers start without it, as does a peer after its parameters were replaced;
-    state_dict() has it. Host memory, besides the parameters: five times their size, with momentum seven times. For the
-    other settings see Method.
+    After each round the parameters have the same bits on all peers. A round has two exchanges; if a peer fails between
+    them, both are repeated. Feedback is local: newcomers start without it, as does a peer whose parameters were
+    replaced. state_dict() includes it. Uses host memory of five times the size of the parameters, or seven times with
+    momentum, besides the parameters. For the other settings see Method.
     """
 
     parts = 2
@@ -47,7 +49,7 @@ class PowerSGD(Method):
         super().__init__(given.comm, given.params, given)
 
     def _thin(self, params: Named) -> Named:
-        """Returns the parameters that are sent as matrices of low rank, in the shape of matrices."""
+        """Returns the parameters that are sent as low-rank matrices, reshaped to matrices."""
         matrices = {name: _matrix(array) for name, array in params.items() if array.ndim >= 2 and array.size > 0}
         return {name: one for name, one in matrices.items() if self.rank * sum(one.shape) < one.size}
 
@@ -86,10 +88,10 @@ class PowerSGD(Method):
         for name, right in mean.items():
             left = self._basis[name]
             change = np.zeros((len(left), len(right)), right.dtype)
-            for column in range(self.rank):  # matrix products are rounded differently on different machines
+            for column in range(self.rank):  # not a matrix product, because machines round it differently
                 change += left[:, column, None] * right[:, column]
             self._step(name, theta[name], change.reshape(theta[name].shape))
-            lost = ~right.any(0)  # columns of zeros stay zeros
+            lost = ~right.any(0)  # columns of zeros would stay zeros
             right[:, lost] = self._drawn(len(right), right.dtype, self.round + 1)[:, lost]
             self.shared[f"right.{name}"][...] = right
 
@@ -116,8 +118,8 @@ def _matrix(array: Any) -> Any:
 
 
 def orthonormal(columns: Any) -> Any:
-    """Returns an orthonormal basis of their span, with the same bits on all machines. A column that depends on the
-    columns before it becomes zeros."""
+    """Returns an orthonormal basis of the columns' span, with the same bits on all machines. A column that depends on
+    the previous ones becomes zeros."""
     rows = np.ascontiguousarray(columns.T, np.float64)
     for index, row in enumerate(rows):
         before = math.sqrt(_product(row, row))
@@ -130,7 +132,7 @@ def orthonormal(columns: Any) -> Any:
 
 
 def _product(one: Any, other: Any) -> float:
-    """Adds up by halves, in the same order on all machines."""
+    """Returns the inner product, summed pairwise in the same order on all machines."""
     terms = one * other
     while len(terms) > 1:
         half = len(terms) // 2

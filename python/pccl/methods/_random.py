@@ -1,4 +1,4 @@
-"""Random numbers that all peers draw alike: a stateless function of the seed, of their use, and of the round (Philox, a
+"""Random numbers that are the same on all peers: a stateless function of the seed, the purpose and the round (Philox, a
 counter-based generator)."""
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from typing import Any, List
 
 import numpy as np
 
-# Uses of the numbers: each has a separate sequence.
+# Purposes of the numbers, each with a separate sequence.
 DIRECTION, INDICES, PARTNERS, BUCKETS, SIGNS, ROWS, ADAPTERS, BASIS = range(8)
 
 
 def raw(seed: int, use: int, round: int, stream: int, count: int) -> Any:
-    """Returns 64-bit numbers. stream: one of many within the round."""
+    """Returns 64-bit numbers. stream: selects one of many sequences within the round."""
     counter = np.array([0, stream, round, 0], np.uint64)
     key = np.array([seed, use], np.uint64)
     return np.random.Philox(counter=counter, key=key).random_raw(count)
 
 
 def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: Any) -> Any:
-    """Returns numbers that are 1 or -1, each from one bit, without rounding or a math library."""
+    """Returns random numbers 1 and -1, each made from one bit, without rounding or a math library."""
     numbers = raw(seed, use, round, stream, (count + 63) // 64)
     if sys.byteorder == "big":
         numbers = numbers.byteswap()
@@ -32,10 +32,10 @@ def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: Any) 
 
 
 def indices(seed: int, use: int, round: int, stream: int, count: int, size: int) -> Any:
-    """Returns numbers from 0 to size - 1, with replacement."""
+    """Returns random numbers from 0 to size - 1, with replacement."""
     return (raw(seed, use, round, stream, count) % np.uint64(size)).astype(np.int64)
 
 
 def order(seed: int, use: int, round: int, size: int) -> List[int]:
-    """Returns a permutation."""
+    """Returns a random permutation."""
     return [int(one) for one in np.argsort(raw(seed, use, round, 0, size), kind="stable")]

@@ -1,4 +1,4 @@
-"""Agents that act, exchange their observations, and learn one policy together."""
+"""Agents that act, exchange observations, and learn one policy together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ._settings import Drawn
 
 
 class Agent(Protocol):
-    """An agent of the program. `round` is the number of the exchange, the same on all."""
+    """An agent, implemented by the program. `round` is the number of the exchange, the same on all peers."""
 
     def tell(self, round: int) -> bytes:
-        """Returns the agent's message to all: its state, and its belongings."""
+        """Returns the agent's message to all agents: its state, and anything else that they need to know."""
 
     def hear(self, round: int, told: Mapping[str, bytes], own: str) -> Tuple[float, Any]:
-        """Returns the reward of its last action, and the features of each action that it may take now: an array of
-        (actions, features). told: the messages of the present agents, by id, in an order that is the same on all; own:
-        this agent's id."""
+        """Returns the reward of the agent's last action, and the features of each action that it may take now, as an
+        array of shape (actions, features). told: the messages of the present agents by id, in an order that is the same
+        on all peers. own: this agent's id."""
 
     def act(self, action: int) -> None:
-        """Takes the chosen action."""
+        """Performs the chosen action."""
 
 
 class _Choice(NamedTuple):
@@ -52,7 +52,7 @@ class CooperativeSarsaSettings(Drawn, Verified, Trained):
 
 
 class Learner:
-    """The part of an agent's SARSA that needs no network. Changes `weights` in place."""
+    """The local part of SARSA for one agent. Changes `weights` in place."""
 
     def __init__(self, weights: Any, lr: float, discount: float, explore_seed: Optional[int] = None) -> None:
         self.weights, self.lr, self.discount, self._explore_seed = weights, lr, discount, explore_seed
@@ -74,8 +74,8 @@ class Learner:
         return said
 
     def unpack(self, heard: Gathered, warn: Callable[[str, str], None]) -> Tuple[Dict[str, bytes], List[bytes]]:
-        """Returns the observations of the agents, by id, and their changes of the weights, sorted. All peers ignore
-        bytes that pack() cannot return, with a warning."""
+        """Returns the agents' messages by id, and their changes of the weights, sorted. All peers ignore bytes that
+        cannot come from pack(), with a warning."""
         told, found, size = {}, [], 1 + int(self.weights.nbytes)
         for peer, said in heard:
             if len(said) < size:
@@ -89,7 +89,7 @@ class Learner:
         return told, sorted(found)
 
     def learn(self, found: Sequence[bytes]) -> bool:
-        """Adds the mean of `found`, times the rate. Returns false if the weights are unchanged."""
+        """Adds the learning rate times the mean of `found` to the weights. Returns false if they did not change."""
         weights = self.weights.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             for one in found:
@@ -100,14 +100,14 @@ class Learner:
         return True
 
     def choose(self, round: int, explore: float, earned: float, features: Any) -> int:
-        """Returns the next action. Keeps the change of the weights by the last one for pack()."""
+        """Returns the next action. Stores the change of the weights that results from the last action, for pack()."""
         features = np.asarray(features, self.weights.dtype)
         if features.ndim != 2 or len(features) == 0 or features.shape[1] != len(self.weights):
             raise InvalidArgument(f"features: {features.shape}; expected (actions, {len(self.weights)})")
         values = features @ self.weights
         generator = np.random.default_rng(None if self._explore_seed is None else [self._explore_seed, round])
         explores = generator.random() < explore
-        # At first all values are equal, and any action is as good as another.
+        # Initially all values are equal, so the choice among the best actions is random.
         known = np.where(np.isnan(values), -np.inf, values)
         action = int(generator.choice(len(values) if explores else np.flatnonzero(known == known.max())))
         before, self._chosen = self._chosen, _Choice(features[action], float(values[action]))
@@ -120,24 +120,23 @@ class Learner:
         return action
 
     def _next(self, values: Any, action: int) -> float:
-        """Returns the value of the next action that is taken; Q-learning takes the best."""
+        """Returns the value of the next action. Q-learning would return the best value instead."""
         return float(values[action])
 
 
 class CooperativeSarsa(Method):
-    """Runs an agent on each peer. In each step all agents exchange their messages; then each chooses its next action
-    from them: one of the highest value or, with probability `explore`, any. Values are linear in features; the weights
-    are learned by SARSA from the results of all agents, so that a newcomer has the others' knowledge. An agent that
-    leaves is missing from the exchange; the others notice nothing else.
+    """Runs an agent on each peer. In each step all agents exchange messages. Then each uses them to select its next
+    action: one with the highest value or, with probability `explore`, any. Values are linear in the features. SARSA
+    learns the weights from the results of all agents, so a newcomer has the knowledge of the others. An agent that
+    leaves is simply missing from the next exchange.
 
-    params: the weights: one array of one dimension.
-    agent: see Agent. An exception of it leaves step() and changes nothing in the run.
-    discount: factor of later rewards. lr: factor of the mean of the agents' changes in a step.
-    explore: of this agent; may be set between steps.
-    explore_seed: makes that repeatable, for tests; each agent needs a different one.
+    params: the weights, as one one-dimensional array. agent: see Agent. If it raises, step() raises the exception, and
+        the run is unchanged. discount: factor of later rewards. lr: factor of the mean of the agents' changes in a
+        step. explore: of this agent; may be set between steps. explore_seed: makes exploration reproducible, for tests;
+        each agent needs a different one.
 
-    Weights are the same bits on all peers after each step. An agent's change that is not finite is left out. For the
-    other settings see Method.
+    After each step the weights have the same bits on all peers. An agent's change that is not finite is left out. For
+    the other settings see Method.
     """
 
     @takes(CooperativeSarsaSettings)
@@ -159,7 +158,7 @@ class CooperativeSarsa(Method):
         return super()._join()
 
     def step(self) -> StepInfo:
-        """Exchanges the messages; then this agent learns and acts."""
+        """Exchanges the messages. Then this agent learns and acts."""
         if not self._is_in_run():
             return self.join()
         self._check_not_finished()

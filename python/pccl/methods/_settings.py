@@ -1,4 +1,4 @@
-"""The settings that methods share."""
+"""Settings that several methods have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._sparse import CHUNK
 
 
 class Drawn(Run):
-    """Settings of all methods. The two values below are for methods that have no such setting."""
+    """Settings of all methods. The two values below are for methods that lack the setting."""
 
     seed: int = setting(default=0, check=integer(0, (1 << 63) - 1, "less than 2**63"))
     admit_every: int = setting(default=10, check=integer(1))
@@ -25,8 +25,8 @@ class Drawn(Run):
 
 
 class Settings(Drawn, Verified, Trained):
-    """The arguments of a method's constructor: the communicator, the parameters, and the settings that all methods
-    have (see Method). A class that derives from this one is a frozen dataclass, and declares further settings:
+    """The arguments of a method's constructor: the communicator, the parameters, and the settings that all methods have
+    (see Method). A class that derives from this one becomes a frozen dataclass, and declares further settings:
 
         class MySettings(Settings):
             lr: float = 0.1
@@ -37,7 +37,7 @@ class Settings(Drawn, Verified, Trained):
                 self.lr = given.lr
                 super().__init__(given.comm, given.params, given)
 
-    Create the method with MyMethod(comm, params, lr=0.2, rounds=10). All peers need an equal `lr`, unless it is
+    Create the method with MyMethod(comm, params, lr=0.2, rounds=10). `lr` must be equal on all peers, unless it is
     declared by setting(same=False)."""
 
     inner_steps: int = setting(default=1, check=integer(1))
@@ -49,7 +49,7 @@ def _packs(_: str, codec: Codec) -> Codec:
 
 
 class Coded(Reduced):
-    """Settings of methods that send packed arrays."""
+    """Settings of methods that send arrays packed by a codec."""
 
     codec: Codec = setting(
         default=None,
@@ -59,7 +59,7 @@ class Coded(Reduced):
 
 
 class Sparsely(Drawn):
-    """Settings of the sparse codec: see SparseLoCo."""
+    """Settings of the sparse codec. See SparseLoCo."""
 
     kept: int = setting(default=64, check=integer(1, CHUNK))
     decay: float = setting(default=0.95, check=finite(zero=True))
@@ -74,7 +74,7 @@ def _momentum_rule(name: str, outer: Any) -> Union[Nesterov, SGD]:
 
 
 class Stepped(Drawn):
-    """Settings of methods whose outer step may have a momentum."""
+    """Settings of methods whose outer step can have a momentum."""
 
     outer: Union[Nesterov, SGD] = setting(
         default=SGD(1.0),

@@ -1,5 +1,5 @@
-"""Linear maps from many numbers to few (sketches), and back: the expectation of the restored numbers, over the random
-numbers of a round, is the input."""
+"""Sketches: random linear maps from many numbers to few, and back. The expectation of the restored numbers over a
+round's random numbers is the input."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from . import _random
 
-_BLOCK_MAX = 4096  # a power of 4, so that the root of a block's length is exact
+_BLOCK_MAX = 4096  # a power of 4, so that the square root of a block's length is exact
 
 
 class Sketch(Protocol):
-    """A linear map between changes and shorter sketches of them."""
+    """A linear map from changes to shorter sketches."""
 
     width: int
 
@@ -26,8 +26,8 @@ class Sketch(Protocol):
 
 
 class CountSketch:
-    """Adds each element, with a random sign, to one of about size / ratio sums. size: the number of
-    elements. dtype: their numpy type. stream: distinguishes several arrays of a round."""
+    """Adds each element, with a random sign, to one of about size / ratio sums. size: number of elements. dtype: their
+    numpy type. stream: distinguishes several arrays of a round."""
 
     def __init__(self, size: int, ratio: float, dtype: str, seed: int, stream: int = 0) -> None:
         self.size, self.width = size, min(size, math.ceil(size / ratio))
@@ -35,23 +35,23 @@ class CountSketch:
         self.draw(0)
 
     def draw(self, round: int) -> None:
-        """Draws the map of this round."""
+        """Draws the map for this round."""
         stream = self._stream
         self._sums = _random.indices(self._seed, _random.BUCKETS, round, stream, self.size, max(1, self.width))
         self._signs = _random.signs(self._seed, _random.SIGNS, round, stream, self.size, self._dtype)
 
     def sketch(self, values: Any) -> Any:
-        """Returns `width` numbers."""
+        """Returns the sketch, of `width` numbers."""
         return np.bincount(self._sums, self._signs * values, self.width).astype(self._dtype)
 
     def restore(self, sketched: Any) -> Any:
-        """Returns `size` numbers: the transposed map. Equal inputs give equal bits."""
+        """Returns `size` numbers, by the transposed map. Equal inputs give equal bits."""
         return sketched[self._sums] * self._signs
 
 
 class Hadamard:
-    """Rotates blocks of elements with random signs, and keeps a part of the result (a blocked subsampled Hadamard
-    transform). It varies less than CountSketch if few elements are large, and takes longer."""
+    """Rotates blocks of elements that have random signs, and keeps a part of the result (a blocked subsampled Hadamard
+    transform). Has less variance than CountSketch if few elements are large, but takes longer."""
 
     def __init__(self, size: int, ratio: float, dtype: str, seed: int, stream: int = 0) -> None:
         self.size = size
@@ -66,7 +66,7 @@ class Hadamard:
         self.draw(0)
 
     def draw(self, round: int) -> None:
-        """Draws the map of this round."""
+        """Draws the map for this round."""
         whole = self._blocks * self._block
         drawn = _random.signs(self._seed, _random.SIGNS, round, self._stream, whole, self._dtype)
         self._signs = drawn.reshape(self._blocks, self._block)
@@ -74,7 +74,7 @@ class Hadamard:
         self._rows = np.sort(np.argpartition(keys, self._kept - 1, axis=1)[:, : self._kept], axis=1)
 
     def sketch(self, values: Any) -> Any:
-        """Returns `width` numbers."""
+        """Returns the sketch, of `width` numbers."""
         whole = np.zeros(self._signs.shape, self._dtype)
         whole.reshape(-1)[: self.size] = values
         whole *= self._signs
@@ -83,7 +83,7 @@ class Hadamard:
         return kept.reshape(-1)
 
     def restore(self, sketched: Any) -> Any:
-        """Returns `size` numbers: the transposed map. Equal inputs give equal bits."""
+        """Returns `size` numbers, by the transposed map. Equal inputs give equal bits."""
         whole = np.zeros(self._signs.shape, self._dtype)
         np.put_along_axis(whole, self._rows, sketched.reshape(self._rows.shape) * self._dtype_of(self._scale), axis=1)
         whole = _rotated(whole)
@@ -95,8 +95,8 @@ class Hadamard:
 
 
 def _rotated(blocks: Any) -> Any:
-    """Computes the orthonormal Hadamard transform of each row, in place: sums and differences only, in a fixed order.
-    """
+    """Computes the orthonormal Hadamard transform of each row in place, using only sums and differences in a fixed
+    order."""
     count, size = blocks.shape
     step = 1
     while step < size:

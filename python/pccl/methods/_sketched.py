@@ -1,4 +1,4 @@
-"""Sketched updates."""
+"""Training with sketched changes."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ class SketchedSettings(Stepped, Coded, Settings):
 
 
 class Sketched(Method):
-    """Trains on each peer independently for inner_steps steps; then all peers sum up sketches of their changes, with a
-    ratio-th of the numbers; each peer restores a change of full size from the sum, and makes the outer step with it.
-    The expectation of that step is the step without sketches; its variance is larger: train less in a round for a
-    larger ratio.
+    """Trains on each peer independently for inner_steps steps. Then all peers sum up sketches of their changes, which
+    have a ratio-th of the numbers. Each peer restores a change of full size from the sum, and makes the outer step with
+    it. The expectation of that step equals the step without sketches, but its variance is larger. With a larger ratio,
+    use fewer steps per round.
 
     ratio: factor by which fewer numbers are sent.
-    kind: "count", a CountSketch, or "hadamard", a Hadamard.
-    clip: limit of the Euclidean length of a peer's change. noise: each peer adds a normal random number of noise * clip
-        standard deviation to each element of its clipped change, before the sketch. A sketch alone hides nothing: with
-        the seed an observer can compute the training data's effect from it. This class does not compute the privacy of
-        a run with noise.
-    noise_seed: makes the noise repeatable, for tests; with the seed an observer can remove the noise.
+    kind: "count" for a CountSketch, or "hadamard" for a Hadamard.
+    clip: limit for the Euclidean length of a peer's change. noise: each peer adds a normal random number with standard
+        deviation noise * clip to each element of its clipped change, before the sketch. A sketch alone hides nothing:
+        with the seed an observer can compute the effect of the training data from it. This class does not compute the
+        privacy of a run with noise.
+    noise_seed: makes the noise reproducible, for tests. With the seed an observer can remove the noise.
     outer, codec: as in DiLoCo; outer is a Nesterov or an SGD.
 
-    Parameters are the same bits on all peers after each round. Peers that fail are left out: the mean is over exactly
-    the remaining peers. A change that is not finite is left out. For the other settings see Method.
+    After each round the parameters have the same bits on all peers. Peers that fail are left out: the mean is over
+    exactly the remaining peers. A change that is not finite is left out. For the other settings see Method.
     """
 
     @takes(SketchedSettings)
@@ -97,7 +97,7 @@ class Sketched(Method):
         return info
 
     def _clip(self) -> bool:
-        """Clips the change. Returns false, and sets it to zero, if it is not finite."""
+        """Clips the change. If it is not finite, sets it to zero and returns false."""
         length = math.sqrt(sum(float(np.square(flat, dtype=np.float64).sum()) for flat in self._change))
         if not math.isfinite(length):
             for flat in self._change:

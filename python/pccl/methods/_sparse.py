@@ -1,4 +1,4 @@
-"""The library's sparse codec, which sends only the largest floats (docs/CODECS.md)."""
+"""The library's sparse codec, which sends only the floats of largest magnitude (docs/CODECS.md)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from .. import _native
 from .._errors import failure
 
-CHUNK = 4096  # `kept` of this number of elements are kept
+CHUNK = 4096  # number of elements of which `kept` are sent
 
 
 class Sparse:
-    """Packs arrays of `count` f32. The packed bytes are the same on all machines, as are sums of them."""
+    """Packs arrays of `count` f32. All machines compute the same packed bytes, and the same sums of them."""
 
     def __init__(self, count: int, kept: int) -> None:
         self.count, self.kept = count, kept
@@ -23,11 +23,11 @@ class Sparse:
         self.bytes = found.value
 
     def pack(self, values: Any, packed: Any) -> None:
-        """Packs values, which must be finite, and subtracts the packed part from them."""
+        """Packs the values, which must be finite, and subtracts the packed part from them."""
         _checked("pcclPackSparse", _address(values), self.count, self.kept, _address(packed), packed.nbytes)
 
     def square(self, packed: Any) -> float:
-        """Returns the squared length of the packed values. Raises InvalidArgument if pack() cannot have made the bytes.
+        """Returns the squared length of the packed values. Raises InvalidArgument if the bytes cannot come from pack().
         """
         found = ctypes.c_double()
         _checked("pcclCheckSparse", _address(packed), packed.nbytes, self.count, self.kept, ctypes.byref(found))

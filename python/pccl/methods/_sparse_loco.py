@@ -1,4 +1,4 @@
-"""Rounds in which the largest part of a change is sent, and the rest later."""
+"""Rounds in which peers send the largest part of a change, and keep the rest for later rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOBS_MIN = 256 << 20
 
 class Changes:
     """A peer's change of its parameters: the part that it sends, and the part that it keeps. Calls `warn` for invalid
-    bytes of other peers."""
+    bytes from other peers."""
 
     def __init__(self, layout: Layout, theta: Flats, how: Sparsely, warn: Callable[[str, object], None]) -> None:
         self._layout, self._start, self._how, self._warn = layout, theta, how, warn
@@ -42,14 +42,15 @@ class Changes:
         return int(self.packed.nbytes)
 
     def operation(self, is_told: bool) -> AllGatherV:
-        """Returns the operation that exchanges the changes. Joint."""
+        """Returns the operation that exchanges the changes. All peers launch it."""
         return AllGatherV(
             self.packed if is_told else b"", tag=DATA_TAG, alone_ok=True,
             max_bytes=max(_BLOBS_MIN, _PEERS_MAX * self.bytes),
         )
 
     def pack(self) -> bool:
-        """Packs the part to send, and leaves the rest in the work arrays. Returns false if it is not finite."""
+        """Packs the part to be sent, and leaves the rest in the work arrays. Returns false if the change is not finite.
+        """
         self._layout.measure(self._start, self._room)
         with np.errstate(over="ignore", invalid="ignore"):
             for work, feedback, change in zip(self._work, self.feedback, self.change):
@@ -62,7 +63,7 @@ class Changes:
         return True
 
     def _parts(self, packed: Any) -> List[Any]:
-        """Returns the bytes of each flat array."""
+        """Splits the packed bytes by flat array."""
         parts, begin = [], 0
         for codec in self.codecs:
             parts.append(packed[begin : begin + codec.bytes])
@@ -70,8 +71,8 @@ class Changes:
         return parts
 
     def apply(self, found: Gathered, was_told: bool) -> bool:
-        """Makes the step of a round, in the order of the arrivals, which is the same on all. Each operation rounds
-        once. Returns false if the parameters are unchanged."""
+        """Makes the step of a round, in the order of `found`, which is the same on all peers. Each operation rounds
+        once. Returns false if the parameters did not change."""
         if was_told:
             self.feedback, self._work = self._work, self.feedback
         told = self._lengths(found)
@@ -89,8 +90,8 @@ class Changes:
         return True
 
     def _lengths(self, found: Gathered) -> List[Tuple[Any, float]]:
-        """Returns the received changes and their lengths. Ignores bytes that pack() cannot have made: all peers see the
-        same bytes."""
+        """Returns the received changes and their lengths. Ignores bytes that cannot come from pack(); all peers ignore
+        the same ones."""
         told = []
         for peer, said in found:
             packed = np.frombuffer(said, np.uint8)
@@ -119,21 +120,21 @@ class SparseLoCoSettings(Sparsely, Settings):
 
 
 class SparseLoCo(Method):
-    """Trains on each peer independently for inner_steps steps; then each peer sends the largest part of its change, and
+    """Trains on each peer independently for inner_steps steps. Then each peer sends the largest part of its change, and
     all make the outer step with the mean of these parts (SparseLoCo). A peer keeps the rest of its change as its
     feedback, and adds it to its next change.
 
-    kept: number of changes in each 4,096 that are sent, 14 bits each: the place, and one of two magnitudes with a sign.
-        64 is 1/136 of the bytes of f32.
-    decay: factor of the feedback from one round to the next; 0: the unsent part is dropped.
-    lr: of the outer step, which has no momentum: feedback replaces it.
-    clip: scales a peer's part that is longer than the median peer's, by the Euclidean length, down to that length.
+    kept: number of changes that are sent out of each 4,096, at 14 bits each: the index, and one of two magnitudes with
+        a sign. 64 takes 1/136 of the bytes of f32.
+    decay: factor of the feedback from one round to the next; with 0 the unsent part is dropped.
+    lr: rate of the outer step, which has no momentum because feedback replaces it.
+    clip: scales down a peer's part that is longer than the median part, by Euclidean length, to the median length.
 
-    Parameters are the same bits on all peers after each round. Peers that fail are left out, with their unsent parts:
-    the mean is over exactly the parts that arrived. A change that is not finite is left out, and the feedback is
-    unchanged. Each peer has different feedback: newcomers begin without it, as does a peer after its state was
-    replaced; a state_dict() has the feedback of its peer, so each peer must load its own. Host memory, besides the
-    parameters: four times their size, in f32. For the other settings see Method.
+    After each round the parameters have the same bits on all peers. Peers that fail are left out, with their unsent
+    parts: the mean is over exactly the parts that arrived. A change that is not finite is left out, and does not affect
+    the feedback. Feedback is local: newcomers begin without it, as does a peer whose state was replaced. A state_dict()
+    includes it, so each peer must load its own. Uses host memory of four times the size of the parameters in f32,
+    besides the parameters. For the other settings see Method.
     """
 
     @takes(SparseLoCoSettings)

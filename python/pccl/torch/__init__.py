@@ -1,4 +1,4 @@
-"""PyTorch: shared training state, and gradients averaged among peers.
+"""PyTorch support: shared training state, averaged gradients, and a torch.distributed backend.
 
     state = pccl.torch.shared_state(model, optimizer)  # parameters, buffers, optimizer
     gradients = pccl.torch.GradientBuckets(model)      # flat buffers, averaged with retry
@@ -10,7 +10,7 @@
     torch.distributed.init_process_group("pccl")       # the backend; see docs/guide/torch.md
     if pccl.torch.committed(): optimizer.step()        # with the backend: true if all gradients were reduced
 
-LocalSGD works like DiLoCo. For DTensors (fully_shard, FSDP2) the local shards are used. The number of a shard is then
+LocalSGD works like DiLoCo. For DTensors (fully_shard, FSDP2), the local shards are used. The number of a shard is then
 its peer group, and grid_is_full() returns true if all shards of all peers are present.
 """
 

@@ -1,7 +1,7 @@
-"""The backend "pccl" of torch.distributed: a process group in Python over the collectives of the library.
+"""The backend "pccl" of torch.distributed: a process group, implemented in Python, that uses the library's collectives.
 
-All ranks make the operations of a group in the same order, so the n-th operation of each rank matches the n-th of the
-others; tags distinguish concurrent operations. Membership is fixed (_world.py).
+All ranks must perform the operations of a group in the same order, so that the n-th operation of each rank matches the
+n-th of the others. Tags distinguish concurrent operations. The membership is fixed (_world.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ._work import CollectiveError
 from ._world import World
 
 _AllreduceOptions = dist.AllreduceOptions
-_HAS_ASYNC_OP = hasattr(dist.AllreduceOptions(), "asyncOp")  # not in older versions
+_HAS_ASYNC_OP = hasattr(dist.AllreduceOptions(), "asyncOp")  # false for older versions
 
 _world: Optional[World] = None
 
@@ -37,7 +37,7 @@ def _nothing() -> None:
 
 
 def make_group(options: Any, backend_options: Any = None) -> ProcessGroup:
-    """Makes a process group for init_process_group and new_group."""
+    """Creates a process group for init_process_group and new_group."""
     global _world
     is_reconfigurable = getattr(backend_options, "enable_reconfigure", None)
     if backend_options is not None and is_reconfigurable is None:
@@ -68,7 +68,7 @@ def _found(world: World, ranks: Sequence[int], timeout: timedelta) -> Communicat
 
 
 class ProcessGroup(Launching):
-    """A process group. Methods have the names that torch 2.13 calls, and the names of older versions."""
+    """A process group. Its methods have the names that torch 2.13 calls, and those of older versions."""
 
     supports_splitting = False
     supports_coalescing = False
@@ -85,11 +85,11 @@ class ProcessGroup(Launching):
         return rank if self._order is None else self._order.index(rank)
 
     def _placed(self, parts: Sequence[Any]) -> List[Any]:
-        """Returns the entries for each rank, in the library's order."""
+        """Reorders entries, one for each rank, to the library's order."""
         return list(parts) if self._order is None else [parts[rank] for rank in self._order]
 
     def _pieces(self, tensor: torch.Tensor) -> List[torch.Tensor]:
-        """Returns the equal parts of a tensor for each rank, in the library's order."""
+        """Splits a tensor into equal parts, one for each rank, in the library's order."""
         if self._order is None:
             return [tensor]
         if not tensor.is_contiguous() and len(tensor) % self.size():
@@ -107,12 +107,12 @@ class ProcessGroup(Launching):
         return self
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Sets the timeout of operations that are launched later."""
+        """Sets the timeout of operations launched from now on."""
         self._timeout = timeout
 
     _set_default_timeout = set_timeout
 
-    # ---- membership that the program gives
+    # ---- membership given by the program
 
     @property
     def supports_reconfigure(self) -> bool:
@@ -122,7 +122,8 @@ class ProcessGroup(Launching):
         return self._world.handle()
 
     def reconfigure(self, opts: Any) -> Work:
-        """Forms the group of opts.handles: a list gives ranks by position, a set leaves them to the master."""
+        """Forms the group of opts.handles. In a list the positions are the ranks; for a set, the master decides the
+        ranks."""
         global _world
         if not self._is_default:
             raise RuntimeError("pccl: only the default group can be reconfigured; create the others again")
@@ -137,17 +138,17 @@ class ProcessGroup(Launching):
     # ---- collectives
 
     def _is_awaited(self, opts: Any) -> bool:
-        """Returns true if the caller waits for the work at once. Older versions of torch do not report it."""
+        """Returns true if the caller waits for the work immediately. Older versions of torch do not report this."""
         return not getattr(opts, "asyncOp", True) and not self._coalesced
 
     def allreduce(self, tensors: Any = None, opts: Any = None, *more: Any, **named: Any) -> Optional[Work]:
-        """Returns None, not a work, if the caller waits for the result at once and the operation has succeeded."""
+        """Returns None instead of a work if the caller waits immediately and the operation has succeeded."""
         if not isinstance(opts, _AllreduceOptions):
             given = tensors, opts, *more
             tensors, opts = usual(dist.AllreduceOptions, 1, ("op", "timeout"), given, named)
-        is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced  # as _is_awaited()
+        is_now = _HAS_ASYNC_OP and not opts.asyncOp and not self._coalesced  # same as _is_awaited()
         make = functools.partial(all_reduces, "all_reduce", tensors, opts)
-        # A failed operation leaves its tensors unchanged: they have this rank's values.
+        # After a failure the tensors are unchanged: they contain this rank's values.
         shown = "allreduce", tensors, opts
         return self._launch("all_reduce", tensors, tensors, make, opts, _nothing, is_now=is_now, shown=shown)
 
@@ -199,7 +200,7 @@ class ProcessGroup(Launching):
     def allgather_coalesced(
         self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None
     ) -> Work:
-        """outputs: one list for each rank, with a tensor for each of the inputs."""
+        """outputs: for each rank a list, with a tensor for each input."""
 
         def make(call: Call) -> None:
             _layout.need_one_each("all_gather_coalesced: outputs", outputs, self.size(), "lists")
@@ -395,10 +396,10 @@ class ProcessGroup(Launching):
         """Does the same as pccl.torch.monitored_barrier."""
         _monitored.carry_out(self, self._timeout if timeout is None else timeout, wait_all_ranks)
 
-    # ---- failure and the end
+    # ---- failure and end
 
     def abort(self) -> None:
-        """Fails all operations in progress. A new init_process_group may follow."""
+        """Fails all operations in progress. init_process_group may be called again afterwards."""
         self._end("this rank has aborted the process group")
 
     def shutdown(self) -> None:
