@@ -1,6 +1,6 @@
 """The processes of one trainer: one process, or several that each have a shard of the model (FSDP2) and make the same
-    steps. Each of several processes is a peer, in the peer group with the number of its rank, so that each group
-    averages equal shards.
+steps. Each of several processes is a peer, in the peer group with the number of its rank, so that each group averages
+equal shards.
 
 A failure reaches one group before the others, so the groups' views may differ. The processes of a trainer then agree on
 an outcome. All survivors of a group have the same view, so all trainers agree on the same one.

@@ -71,8 +71,9 @@ class DiLoCo(Member):
         waits for late peers. A final state_dict() can be continued with more rounds.
     catch_up: how newcomers get the run's state. "whole": at a boundary, while all other peers wait. "fragments": during
         training, each fragment between its next two slots, so that the others do not wait. The newcomer trains once it
-        has all fragments, so its join() takes a round or more (the longest of `periods`), and returns in the middle of one.
-        "fragments" is the default with fragments or a delay, unless there are `extra` arrays, shared buffers or shards.
+        has all fragments, so its join() takes at least a round (the longest of `periods`), and returns within a later
+        one. "fragments" is the default with fragments or a delay, unless there are `extra` arrays, shared buffers or
+        shards.
     process_group: for a model of DTensors (fully_shard, FSDP2), the torch.distributed group over which it is sharded,
         by default all processes; or any group of processes that make the same steps. Each process constructs this
         object with Communicator(address, its rank), and its shard is averaged with the same shard of the other
@@ -334,7 +335,7 @@ class DiLoCo(Member):
 
     def finish(self) -> StepInfo:
         """Ends together with the other peers: waits for the reductions in flight and applies them, and sets the
-            parameters to the outer copy, which has the same bits on all peers that call this after the same step.
+        parameters to the outer copy, which has the same bits on all peers that call this after the same step.
 
         Drops training since the last launch or boundary, and the steps since the last boundary. While a newcomer
         catches up, these steps still count, and the newcomer continues through its own. Afterwards all may make more
@@ -358,7 +359,7 @@ class DiLoCo(Member):
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns a copy of the shared state: a flat dictionary of arrays, numbers and lists for numpy.savez or
-            torch.save.
+        torch.save.
 
         Within a round, and with fragments at any time, it includes this peer's parameters and its reductions in flight:
         if all peers load their states of the same step, the run continues with the same bits. While this peer is in the

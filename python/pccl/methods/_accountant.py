@@ -40,7 +40,7 @@ class Accountant:
     a normal random number of standard deviation noise * clip added to each element.
 
     The bound is for data sets of which one has one example more: except with probability delta, the probabilities of
-        any observation differ by a factor of at most e^epsilon.
+    any observation differ by a factor of at most e^epsilon.
     """
 
     def __init__(self, noise: float, rate: float) -> None:

@@ -82,8 +82,8 @@ class Method(Member):
     run on a different thread than step(), and must not call the communicator.
 
     parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each, with its
-                 number in `part`. All means of a round are over the same peers: if one fails between two exchanges, they
-                 are repeated.
+                 number in `part`. All means of a round are over the same peers. If one fails between two exchanges,
+                 they are repeated.
     own, shared  dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is part
                  of its state_dict(). `shared` is the same on all peers; encode() cannot write to it.
 

@@ -1,4 +1,4 @@
-"""The library's operations for one call of torch.distributed."""
+"""The library operations for one call of torch.distributed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ._futures import Work
 from ._staging import Stage, is_on_device
 from ._work import CollectiveError, Ending, Part, Standing
 
-# Without argument types: ctypes needs longer for the conversion than for the call. All arguments have C types already.
+# Loaded without argument types, because their conversion by ctypes would take longer than the call. All arguments
+# already have C types.
 _carry_out = _native.lib["pcclAllReduceWithOptionsFor"]
 _await_operation = _native.lib["pcclAwaitOperation"]
 _BROADCAST, _ALL_GATHER = _native.lib["pcclBroadcastAsync"], _native.lib["pcclAllGatherAsync"]
@@ -37,7 +38,7 @@ _NO_DEVICES = Stage()
 _SUM: Any = "sum", None
 _PAUSE_S = 0.001
 
-# Labels of operations that replace another one; peers with different labels get StateMismatch.
+# Labels of operations that replace another one. Peers with different labels get StateMismatch.
 _EMPTY = "no elements"
 _UNEQUAL = "all to all in unequal parts"
 REFUSED = "refused by a rank"
@@ -45,14 +46,14 @@ REFUSED = "refused by a rank"
 
 class Call(Visit):
     """Launches operations one after another, and becomes a Work. The group reuses its C structs for later calls (Pool).
-    As a visit it marks a thread that is in reduces_now()."""
+    As a Visit, it marks a thread that is in reduces_now()."""
 
     def __init__(self, group: Standing) -> None:
         self._comm = group._comm
         self.handle = None if group._core is None else group._core._handle
         self.mark = weakref.ref(self)
         self.numbers = group._lanes.program
-        self.number: Optional[int] = None  # number of the next operation, from its reservation to the launch
+        self.number: Optional[int] = None  # number of the next operation, set from its reservation to its launch
         self.tag = -1
         self._options = Options("all_reduce", 0, group._members or None, alone_ok=True)
         self._struct = self._options.c
@@ -68,16 +69,16 @@ class Call(Visit):
         self.group: Any = group
 
     def _prepare(self) -> None:
-        self._launched_as = _native.AsyncReduceOpC()  # set by _carry_out
+        self._launched_as = _native.AsyncReduceOpC()  # handle, set by _carry_out
         self._place = ctypes.byref(self._launched_as)
 
     def clear(self) -> None:
-        """Resets it before the first call of torch, and after each."""
+        """Resets the call before its first use by torch, and after each use."""
         self.group = None  # the group, which owns the calls
-        self.count = 1  # operations under tags of the group, the same on all ranks
-        self.is_now = False  # the caller waits for the operation at once
+        self.count = 1  # number of operations under tags of the group, the same on all ranks
+        self.is_now = False  # true if the caller waits for the operation immediately
         self.parts: List[Part] = []
-        self.after: List[Callable[[], None]] = []  # steps for the results when all parts have ended
+        self.after: List[Callable[[], None]] = []  # steps to process the results once all parts have ended
         self._tags: List[int] = []
         self._stage = _NO_DEVICES
         self._first: Optional[int] = None  # number of the first operation
@@ -85,13 +86,13 @@ class Call(Visit):
     # ---- memory
 
     def staged(self) -> Stage:
-        """Returns the stage, for tensors of devices."""
+        """Returns the stage, for tensors on devices."""
         if self._stage is _NO_DEVICES:
             self._stage = Stage()
         return self._stage
 
     def source(self, elements: torch.Tensor) -> torch.Tensor:
-        """Returns the memory that the library reads in place of the elements, in the next operation or later."""
+        """Returns memory that the library reads in place of the elements, from the next operation on."""
         return self.staged().source(elements) if is_on_device(elements) else elements
 
     def target(
@@ -100,7 +101,7 @@ class Call(Visit):
         form: Callable[[torch.Tensor], torch.Tensor] = _layout.to_move,
         is_read: bool = False,
     ) -> torch.Tensor:
-        """Returns memory for a result, which is copied to the tensors when the work is complete."""
+        """Returns memory for a result, which is copied to the tensors once the work is complete."""
         if len(tensors) == 1 and _layout.is_plain(tensors[0]):
             return tensors[0]
         stage = self.staged() if any(is_on_device(one) for one in tensors) else self._stage
@@ -111,8 +112,8 @@ class Call(Visit):
     # ---- collectives
 
     def add(self, launch: Callable[..., Any], *buffers: Optional[torch.Tensor], **named: Any) -> None:
-        """Launches an operation of the group's communicator. An operation without elements becomes a barrier; other
-        ranks detect that if theirs has elements."""
+        """Launches an operation on the group's communicator. An operation without elements becomes a barrier; ranks
+        that do have elements detect this."""
         group = self.group
         given = next((one for one in buffers if one is not None), None)
         if given is not None and given.numel() == 0:
@@ -130,7 +131,8 @@ class Call(Visit):
             return
         if self._stage is not _NO_DEVICES:
             self._stage.ready()
-        address = memory.data_ptr() or _buffers.of(memory, "all_reduce: send").address  # raises if it has none
+        # Raises if the tensor has no memory
+        address = memory.data_ptr() or _buffers.of(memory, "all_reduce: send").address
         struct = self._struct
         struct.tag = tag = self._take_tag()
         struct.factor = 1.0 if factor is None else factor
@@ -140,18 +142,18 @@ class Call(Visit):
         struct.factor = 1.0
 
     def reduces_now(self, memory: torch.Tensor, op: str) -> bool:
-        """Carries out an all-reduce in place, as now()."""
+        """Performs an all-reduce in place, in the manner of now()."""
         place, elements = self._address, self._elements
         place.value, elements.value = memory.data_ptr(), memory.numel()
         return self.now(_carry_out, (memory,), place, place, elements, _layout.DTYPES[memory.dtype], _OPS[op])
 
     def now(self, function: Any, memory: Tuple[torch.Tensor, ...], *arguments: Any) -> bool:
-        """Launches an operation and waits for it briefly, without an Operation, as most operations end in that time. An
-        operation that does not end becomes a part. Returns false if nothing is launched.
+        """Launches an operation and waits for it briefly, without creating an Operation, because most operations end
+        within that time. An operation that does not end becomes a part. Returns false if it has launched nothing.
 
         function   the library's launching function, or _carry_out
         memory     tensors that it reads and writes, all with elements
-        arguments  arguments of the function before the options
+        arguments  arguments of the function that precede the options
         """
         core = self.group._core
         for tensor in memory:
@@ -188,7 +190,7 @@ class Call(Visit):
                 done = ctypes.c_bool()
                 if _native.lib.pcclTestAsyncReduce(self._place, ctypes.byref(done)) == _SUCCESS:
                     self._adopt(memory)
-                self.number = None  # otherwise it has ended
+                self.number = None  # otherwise the operation has ended
             raise
         finally:
             core._visits.discard(self.mark)
@@ -196,7 +198,7 @@ class Call(Visit):
                 core.left()
 
     def pair_options(self) -> Any:
-        """Makes the options of transfers, whose members are all of the world, and returns them by address."""
+        """Creates the options of transfers, whose members are all peers of the world. Returns a pointer to them."""
         self.pair = Options("send", 0, self._world_ids)
         self.pair_given = ctypes.byref(self.pair.c)
         return self.pair_given
@@ -216,7 +218,7 @@ class Call(Visit):
         self.add(self._comm.reduce_scatter_async, self.source(given), place, op=op, factor=factor, counts=counts)
 
     def gather_blobs(self, given: torch.Tensor, places: Sequence[torch.Tensor]) -> None:
-        """Launches an all-gather of unequal parts, whose sizes all ranks know."""
+        """Launches an all-gather of unequal parts whose sizes all ranks know."""
         total = sum(one.numel() * one.element_size() for one in places)
         memory = self.source(given)
         for place in places:
@@ -232,7 +234,7 @@ class Call(Visit):
         self._gathers(memory, total, bring)
 
     def _gathers(self, memory: torch.Tensor, max_bytes: int, bring: Callable[[List[Any]], None], **named: Any) -> None:
-        """Launches an all-gather of bytes. bring takes a list with the bytes of each member."""
+        """Launches an all-gather of bytes. bring is called with a list of each member's bytes."""
         self._stage.ready()
         tag = self._take_tag()
         handle = self._comm.all_gather_v_async(
@@ -255,7 +257,8 @@ class Call(Visit):
         self._gathers(packed.memory, packed.max_bytes(self.group.size()), bring, label=_sparse.LABEL)
 
     def exchange(self, places: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
-        """Launches an all-to-all in parts of any sizes, by pairs. The barrier makes mismatched operations fail."""
+        """Launches an all-to-all with parts of any sizes, as transfers between pairs. A barrier makes it fail on ranks
+        that call a different operation."""
         group = self.group
         _layout.need_one_each("all_to_all: outputs", list(places), group.size())
         _layout.need_one_each("all_to_all: inputs", list(given), group.size())
@@ -272,7 +275,7 @@ class Call(Visit):
                 self.receives(self.target([places[peer]]), peer, tag)
         self.after.append(lambda: _layout.write(places[own], _layout.to_move(given[own])))
 
-    # ---- collectives that are awaited at once, of plain tensors; false: nothing is launched
+    # ---- collectives on plain tensors that are awaited immediately; they return false if they have launched nothing
 
     def broadcasts_now(self, memory: torch.Tensor, root: int) -> bool:
         if not _layout.is_plain(memory):
@@ -290,7 +293,7 @@ class Call(Visit):
         return self.now(_ALL_GATHER, memory, self._address, self._second, self._elements, dtype)
 
     def gathers_pieces_now(self, given: torch.Tensor, places: List[torch.Tensor]) -> bool:
-        """Carries out an all-gather with a tensor for each rank."""
+        """Performs an all-gather that has an output tensor for each rank."""
         if self.group._order is not None or len(places) != self.group.size() or not _layout.is_plain(given):
             return False
         shape, dtype = given.shape, given.dtype
@@ -327,7 +330,7 @@ class Call(Visit):
         self._transfer("send_async", memory, peer, tag, label)
 
     def receives(self, memory: torch.Tensor, peer: Optional[int], tag: int, label: str = "") -> None:
-        """peer=None receives from any peer."""
+        """Receives from a peer. peer=None: from any."""
         self._transfer("recv_async", memory, peer, tag, label)
 
     def _transfer(self, method: str, memory: torch.Tensor, peer: Optional[int], tag: int, label: str) -> None:
@@ -339,22 +342,22 @@ class Call(Visit):
         self._stage.ready()
         self.parts.append(Part(comm, getattr(comm, method)(memory, name, tag=tag, label=label)))
 
-    # ---- the end of the call
+    # ---- end of the call
 
     def refuse(self) -> None:
-        """Fails the operation of the other ranks, which wait for this one."""
+        """Makes the operation fail on the other ranks, which wait for this one."""
         self._give_up(self._take_tag() if self.number is None else self.numbers.tag_of(self.number))
         self._end_early("refused operation")
 
     def interrupted(self, by: BaseException) -> None:
-        """Ends the call after an interrupt during the launch. The operations of the other ranks fail, unless this rank
+        """Ends the call after an interrupt during the launch. The operations fail on the other ranks, unless this rank
         has launched nothing."""
         if self.number is not None:
             self.tag = self.numbers.tag_of(self.number)
             handle = self.group._comm._launching.pop(self.tag, None)
             if handle is not None and handle._operation._handle.comm:
                 self._launched(self._comm, handle)
-        for tag in self._tags:  # otherwise an entry would remain until its tag is needed again
+        for tag in self._tags:  # otherwise an entry would remain until its tag is used again
             self.group._comm._launching.pop(tag, None)
         if self._tags:
             self._end_early("interrupted operation").interrupted(by)
@@ -362,17 +365,17 @@ class Call(Visit):
             give_back(self.group, self)
 
     def _end_early(self, name: str) -> Work:
-        """Launches the rest of the call's operations as refused, because the other ranks launch them: otherwise the
-        next operation under the same tag would get the outcome of one of them."""
+        """Launches the call's remaining operations as refused. The other ranks launch them, and would otherwise give
+        the outcome of one to the next operation under the same tag."""
         try:
             if self.number is not None and self.number < self.numbers.next:
                 self._give_up(self.numbers.tag_of(self.number))
             while self._first is not None and self.numbers.next < self._first + self.count:
                 if len(self._tags) >= self.numbers.tags:
-                    self._comm.abort()  # so that taking another tag never waits
+                    self._comm.abort()  # so that taking another tag never blocks
                 self._give_up(self._take_tag())
         except PCCLError:
-            pass  # the group has ended, so there is no next operation
+            pass  # the group has ended, so no operation follows
         return self.work(name, [], _nothing, self.group._timeout)
 
     def _give_up(self, tag: int) -> None:
@@ -402,18 +405,19 @@ class Call(Visit):
         return made
 
     def _take_tag(self) -> int:
-        if len(self._tags) >= self.numbers.tags:  # the oldest is of this call, whose works are not held yet
+        # The oldest operation belongs to this call, whose works are not recorded yet
+        if len(self._tags) >= self.numbers.tags:
             part = self.parts[len(self._tags) - self.numbers.tags]
             while not part.wait_briefly() and self.group._why() is None:
                 pass
         tag: int = self.group._take_number(self)
         if self._first is None:
             self._first = self.number
-        self.group._comm._launching.pop(tag, None)  # removes an interrupted one too
+        self.group._comm._launching.pop(tag, None)  # also removes an interrupted operation
         return tag
 
     def _launched(self, comm: Communicator, handle: Any) -> None:
-        """Records an operation under the tag that was taken last."""
+        """Records an operation under the tag that was last taken."""
         self.parts.append(Part(comm, handle))
         self._tags.append(self.tag)
         self.number = None
@@ -421,7 +425,7 @@ class Call(Visit):
 
 
 def all_reduces(name: str, tensors: Sequence[torch.Tensor], opts: Any, call: Call) -> None:
-    """Launches an all-reduce in place for each tensor."""
+    """Launches an in-place all-reduce for each tensor."""
     op, factor = _SUM if opts.reduceOp == dist.ReduceOp.SUM else _layout.operation_of(opts.reduceOp)
     if len(tensors) != 1:
         (_layout.need_one if name == "all_reduce" else _layout.need_some)(name, tensors)
@@ -438,12 +442,12 @@ def all_reduces(name: str, tensors: Sequence[torch.Tensor], opts: Any, call: Cal
 
 
 class Pool:
-    """The calls of a group: one for each concurrent thread."""
+    """The calls of a group, one for each thread that calls concurrently."""
 
     def __init__(self, group: Standing) -> None:
         self._group = weakref.ref(group)
         self._core = group._core
-        # Other threads change both concurrently, so each use of them is one step.
+        # Modified concurrently by other threads, so each access must be atomic.
         self.made: Set[weakref.ref[Call]] = set()
         self.free: List[Call] = []
 
@@ -455,7 +459,7 @@ class Pool:
         return made
 
     def wait_for_others(self, holder: Call) -> None:
-        """Waits until no other thread is in reduces_now() with the holder's tag: at most for about a slice."""
+        """Waits until no other thread is in reduces_now() with the holder's tag, for at most about SLICE_S."""
         while any(self._is_before(mark(), holder) for mark in self.made.copy()):
             time.sleep(_PAUSE_S)
 
@@ -463,7 +467,7 @@ class Pool:
         if one is None or one.tag != holder.tag or one.mark not in self._core._visits:
             return False
         number = one.number
-        # If both wait, the first one continues.
+        # If both wait, the one with the lower number continues.
         return number is not None and holder.number is not None and number < holder.number
 
 
@@ -475,12 +479,12 @@ def refuse(call: Call, how: Callable[[Call], None] = Call.refuse) -> None:
     try:
         how(call)
     except PCCLError:
-        pass  # no waiting peer is left
+        pass  # no peer is waiting any more
 
 
 def give_back(group: Standing, holder: Any) -> None:
     """Returns the holder's number without a launch, so that the next operation gets it. If another thread has already
-    used the next one, it is too late: then the operation of the other ranks under this number fails."""
+    taken the next number, this is too late; the operation with this number then fails on the other ranks."""
     number, holder.number = holder.number, None
     numbers = holder.numbers
     if number is None or numbers.next <= number:

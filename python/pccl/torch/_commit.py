@@ -1,9 +1,9 @@
-"""Reports whether all of a step's gradients were reduced.
+"""Reports whether all gradients of a step were reduced.
 
-An exception out of FSDP2's backward leaves the model permanently and silently unsynchronized: its hooks are out of
-step. So an operation that fails inside a backward lets the backward end, with the values of this rank alone, and the
-failure is stored here. A hook before every optimizer step raises until committed() was called, so that no step uses
-such gradients unnoticed.
+An exception thrown through FSDP2's backward silently desynchronizes the model for good, because its hooks get out of
+step. An operation that fails inside a backward therefore lets the backward finish with this rank's own values, and
+stores the failure here. A hook before every optimizer step raises it until committed() has been called, so that no step
+uses such gradients unnoticed.
 
 With elastic replicas (_elastic.py) the step itself detects the failure, together with all other replicas, and drops the
 gradients.
@@ -43,17 +43,18 @@ def note(error: BaseException) -> None:
 
 
 def committed() -> bool:
-    """Returns true if all operations of the backwards since the last call have succeeded. If not, some of this rank's
-    gradients are not averages: drop the step (optimizer.zero_grad()). The reason is in the log; an optimizer step
-    before this call raises it. With pccl.torch.elastic() call it after the step, which drops itself: returns true if
-    the step counts."""
+    """Returns true if all operations in backward passes since the last call have succeeded.
+
+    If not, some of this rank's gradients are not averages: drop the step (optimizer.zero_grad()). The reason is in the
+    log, and an optimizer step before this call raises it. With pccl.torch.elastic(), call this after the step, which
+    drops itself if necessary; it then returns true if the step counts."""
     global _dropped
     failed, dropped, _dropped = take(), _dropped, False
     return failed is None and not dropped
 
 
 def take() -> Optional[BaseException]:
-    """Returns the failure of the backwards since the last call; None if there was none."""
+    """Returns the failure in backward passes since the last call, or None."""
     global _failure
     with _lock:
         failed, _failure = _failure, None
@@ -80,7 +81,7 @@ def _before_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
 
 
 def watch_steps() -> None:
-    """Installs the hook and clears the failure, for a new world."""
+    """Installs the hook and clears the failure. Called for each new world."""
     global _failure, _hook
     _failure = None
     if _hook is None:

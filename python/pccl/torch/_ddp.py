@@ -1,9 +1,9 @@
-"""A communication hook for DistributedDataParallel, which averages gradients among peers during backward.
+"""A communication hook for DistributedDataParallel that averages gradients among peers during backward.
 
-The buckets of DistributedDataParallel differ between peers: it rearranges them after its first iteration, and a
-newcomer has its first iteration later than the other peers. So gradients are reduced in separate units, which depend
-only on the parameters. Units are launched in their order, independently of the order of the gradients, so that peers
-never wait for each other in a circle.
+The buckets of DistributedDataParallel differ between peers, because it rearranges them after its first iteration, which
+a newcomer has later than the other peers. Gradients are therefore reduced in separate units that depend only on the
+parameters. Units are launched in a fixed order, whatever the order in which gradients become ready, so that peers never
+wait for each other in a cycle.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAUSE_S = 0.02
 
 
 class _Copies(NamedTuple):
-    """Gradients, the places of their averages, and the units with these places."""
+    """Gradients, the locations of their averages, and the units with these locations."""
 
     gradients: List[torch.Tensor]
     views: List[torch.Tensor]
@@ -40,15 +40,15 @@ class _Copies(NamedTuple):
 class DDPState:
     """The state of ddp_hook.
 
-    Each process of DistributedDataParallel's process group is a peer. If there are several, all of them have
-    communicators of the same peer group, and the averages are over all processes of all peers. Gradients must have the
-    same order on all peers, as they do for the same module. tag: of the first unit; the hook uses the tags from there
-    on.
+    Each process of DistributedDataParallel's process group is a peer. If there are several, their communicators must be
+    in the same peer group, and the averages are over all processes of all peers. Gradients must have the same order on
+    all peers, which holds if they have the same module. tag: the tag of the first unit; the hook uses consecutive tags
+    from there.
 
-    If a unit fails because a peer was lost, it is repeated with the remaining peers. A failure that a repetition cannot
-    fix, such as being alone (TooFewPeersError), makes backward() raise RuntimeError; `error` has the original
-    exception. Then drop the step, call update_topology() and continue. If this peer itself fails in the middle of
-    backward(), the others wait for its gradients; give_up() ends their step as well.
+    If a unit fails because a peer was lost, it is repeated with the remaining peers. If a repetition cannot help, for
+    example because this peer is alone (TooFewPeersError), backward() raises RuntimeError; `error` has the original
+    exception. In that case drop the step, call update_topology() and continue. If this peer itself fails in the middle
+    of backward(), the others wait for its gradients; give_up() ends their step as well.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DDPState:
             raise InvalidArgument(f"DDPState: max_in_flight is {max_in_flight}")
         self.comm = comm
         self.quantization = quantization
-        # backward reaches the last parameters first
+        # Backward produces the gradients of the last parameters first
         self._units = make_buckets(reversed(trainable(module)), bucket_bytes, tag, across_devices=True)
         self._places = {
             id(slot.parameter): (number, slot.view)
@@ -88,8 +88,8 @@ class DDPState:
 
     @property
     def world_size(self) -> int:
-        """The number of peers in the averages of the last backward(): the smallest of its units' numbers. 0 if it
-        failed or there was none."""
+        """Number of peers in the averages of the last backward(), or the smallest number if units differ. 0 if it
+        failed, or before the first one."""
         if self._error is not None or self._launched < len(self._units) or not self._units:
             return 0
         return min(end.result().local_world_size for end in self._ends)
@@ -104,14 +104,14 @@ class DDPState:
             )
         concurrent.futures.wait(self._ends[: self._launched])
         for unit in self._units:
-            unit.join()  # skipped if another unit has failed
+            unit.join()  # skipped earlier if another unit failed
         self._error = None
         self._ends = [Future() for _ in self._units]
         self._missing = [len(unit.slots) for unit in self._units]
         self._launched = 0
 
     def _take(self, bucket: Any) -> Any:
-        """Takes a bucket with complete gradients. Returns the future of its buffer with the averages."""
+        """Accepts a bucket whose gradients are complete. Returns the future of its buffer with the averages."""
         if bucket.index() == 0:
             self._begin()
         copies = _Copies([], [], [])
@@ -146,7 +146,7 @@ class DDPState:
         self._keep_going()
 
     def _keep_going(self) -> None:
-        """Starts units, each on a separate thread, which does not delay the end of the interpreter."""
+        """Starts units, each on a separate daemon thread, which does not delay the end of the interpreter."""
         with self._changed:
             while self._waiting and self._in_flight < self._max_in_flight:
                 self._in_flight += 1
@@ -156,7 +156,7 @@ class DDPState:
     def _reduce(self, unit: Bucket, end: Future[ReduceInfo]) -> None:
         try:
             if self._error is not None:
-                raise self._error  # the other peers have failed as well and do not launch this one
+                raise self._error  # the other peers have failed as well and do not launch this unit
             unit.wait()
             info = self._average(unit)
             unit.unload()
@@ -176,7 +176,7 @@ class DDPState:
         return self.comm.all_reduce_multiple_with_retry([descriptor], max_in_flight=1)
 
     def _bring(self, ends: List[Future[ReduceInfo]], copies: _Copies) -> None:
-        """Copies the averages to the gradients after the end of the units. Raises if one has failed."""
+        """Copies the averages to the gradients once the units have ended. Raises if a unit failed."""
         for end in ends:
             end.result()
         for unit in copies.units:
@@ -187,21 +187,22 @@ class DDPState:
         with self._changed:
             first, self._error = self._error is None, self._error or error
         if first:
-            self._end_units(1)  # others will not launch the units that are in flight here
+            self._end_units(1)  # the other peers will not launch the units that are in flight here
 
     def _end_units(self, left: int) -> None:
-        """Aborts until at most `left` units are in flight, because some may be about to launch."""
+        """Aborts operations until at most `left` units are in flight. One abort is not enough, because some units may
+        be about to launch."""
         while True:
             try:
                 self.comm.abort()
             except PCCLError:
-                return  # this peer has left the run, which has ended all of them
+                return  # this peer has left the run, which has ended all units
             with self._changed:
                 if self._changed.wait_for(lambda: self._in_flight <= left, _PAUSE_S):
                     return
 
     def give_up(self) -> None:
-        """Ends, for all peers, a backward() that will not continue. All peers must call update_topology() next."""
+        """Ends a backward() that will not continue, for all peers. All peers must call update_topology() next."""
         with self._changed:
             lost = Result.RANK_CONNECTION_LOST
             error = AbortedError("ddp_hook: cancelled by give_up()", result=lost, ext=Result.ABORTED)
@@ -215,19 +216,19 @@ class DDPState:
         self._ends, self._launched = [], 0
 
     def _refuse(self, unit: Bucket) -> None:
-        """Makes the first unit that is not reduced fail, because other peers wait for it. An abort alone might be too
-        late; a different operation with its tag cannot succeed."""
+        """Makes the first unreduced unit fail, because other peers wait for it. An abort alone might be too late, but a
+        different operation with the same tag cannot succeed."""
         nothing = torch.zeros(1)
         try:
             handle = self.comm.all_reduce_async(nothing, nothing, op=ReduceOp.MAX, tag=unit.tag)
             self.comm.abort()
             handle.wait()
         except PCCLError:
-            pass  # no waiting peer is left
+            pass  # no peer is waiting any more
 
 
 def _when_all(ends: List[Future[ReduceInfo]], buffer: torch.Tensor, finish: Callable[[Any], torch.Tensor]) -> Any:
-    """Returns a torch future of the result of finish, which runs when all units have ended."""
+    """Returns a torch future of the result of `finish`, which runs when all units have ended."""
     devices = [buffer.device] if buffer.device.type == "cuda" else None
     ready: Any = torch.futures.Future(devices=devices)
     left, lock = [len(ends)], threading.Lock()
@@ -248,9 +249,9 @@ def _when_all(ends: List[Future[ReduceInfo]], buffer: torch.Tensor, finish: Call
 
 
 def ddp_hook(state: DDPState, bucket: Any) -> Any:
-    """Averages gradients among peers; for ddp.register_comm_hook(state, ddp_hook). bucket is a
+    """Averages gradients among peers, for ddp.register_comm_hook(state, ddp_hook). bucket is a
     torch.distributed.GradBucket. Returns a torch.futures.Future of its buffer."""
     return state._take(bucket)
 
 
-ddp_hook.__annotations__.clear()  # torch compares annotations, and does not accept strings
+ddp_hook.__annotations__.clear()  # torch compares annotations, and rejects strings

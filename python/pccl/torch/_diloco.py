@@ -1,5 +1,5 @@
-"""DiLoCo and local SGD as hooks of an optimizer: each of its steps counts as an inner step, and the last one of a round
-synchronizes with the other peers."""
+"""DiLoCo and local SGD as optimizer hooks: each step of the optimizer counts as an inner step, and the last step of a
+round synchronizes with the other peers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Outer = Union[diloco.Nesterov, diloco.SGD, torch.optim.SGD, Callable[[Any, Any, 
 
 
 class _Hooked:
-    """A context manager. Inside it the peer is in the run, and each step of the optimizer is a step of the round."""
+    """A context manager. Inside it the peer is in the run, and each step of the optimizer counts as a step of the
+    round."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, engine: diloco.DiLoCo) -> None:
         self.diloco = engine
@@ -32,8 +33,8 @@ class _Hooked:
         return self
 
     def __exit__(self, *about: Any) -> bool:
-        """Leaves the run. Without an exception, first applies the reductions in flight, as diloco.finish() does.
-        Handles DrainedError as a regular end, as `with diloco:` does."""
+        """Leaves the run. If there was no exception, first applies the reductions in flight, as diloco.finish() does.
+        Treats DrainedError as a regular end, as `with diloco:` does."""
         hook, self._hook = self._hook, None
         hook.remove()
         return self.diloco.__exit__(*about)
@@ -54,7 +55,7 @@ class _Hooked:
 
 
 class DiLoCo(_Hooked):
-    """DiLoCo with the interface of torchft's class of this name. `more`: settings of pccl.diloco.DiLoCo.
+    """DiLoCo with the interface of torchft's class of the same name. `more`: settings of pccl.diloco.DiLoCo.
 
         with pccl.torch.DiLoCo(comm, [model], inner, torch.optim.SGD(model.parameters(), lr=0.7,
                                momentum=0.9, nesterov=True), sync_every=100):
@@ -62,14 +63,19 @@ class DiLoCo(_Hooked):
                 ...
                 inner.step()
 
-    model_fragments: a module, or a list of modules, each of which is a fragment that is reduced at a different time,
-    once in sync_every steps; pccl.diloco.DiLoCo's `fragments` splits one module. outer_optimizer: a
-    pccl.diloco.Nesterov or SGD, a function (see there), or a torch.optim.SGD, whose lr and momentum are read once; it
-    never steps. Or a list with one for each fragment. should_quantize: sends deltas as 8 bits ("u8-minmax").
-    fragment_sync_delay: number of steps from a fragment's launch to its application; fragment_update_alpha: the share
-    of its parameters that the peer then keeps. backup_device and pin_memory are ignored: the outer copy is in host
-    memory, page-locked if the parameters are on a GPU. use_bucketization, bucket_cap_mb: buckets are always used, of
-    bucket_cap_mb MiB if given.
+    model_fragments: a module, or a list of modules, each a fragment that is reduced at a different time, once every
+        sync_every steps. To split a single module, use the `fragments` of pccl.diloco.DiLoCo.
+
+    outer_optimizer: a pccl.diloco.Nesterov or SGD, a function (see there), or a torch.optim.SGD, whose lr and momentum
+        are read once and which never steps. Or a list of these, one for each fragment.
+
+    should_quantize: sends deltas as 8 bits ("u8-minmax").
+
+    fragment_sync_delay: number of steps from a fragment's launch to its application. fragment_update_alpha: share of
+        its parameters that the peer keeps at that time.
+
+    backup_device and pin_memory are ignored: the outer copy is in host memory, page-locked if the parameters are on a
+        GPU. use_bucketization is ignored: there are always buckets, of bucket_cap_mb MiB if given.
     """
 
     def __init__(
@@ -128,7 +134,8 @@ class LocalSGD(_Hooked):
 
 
 def as_outer(given: Any) -> Any:
-    """Converts a torch.optim.SGD, or each of a list, to the equal outer optimizer. The engine accepts AdamW."""
+    """Converts a torch.optim.SGD, or each one in a list, to the equivalent outer optimizer. Leaves an AdamW unchanged,
+    because the engine accepts it."""
     if isinstance(given, (list, tuple)):
         return as_outer(given[0]) if len(given) == 1 else [as_outer(one) for one in given]
     if not isinstance(given, torch.optim.Optimizer) or isinstance(given, torch.optim.AdamW):

@@ -1,12 +1,12 @@
-"""Elastic replicas: gradients are averaged in optimizer.step() among replicas that join and leave.
+"""Elastic replicas: optimizer.step() averages gradients among replicas that join and leave.
 
-A step is one vote of all replicas. Without DistributedDataParallel the gradients are part of the same operation as the
-vote, so that the average is over exactly the voters; with it they are reduced during backward, in units, and the vote
-follows. All replicas get the same verdict. A step that does not count leaves the optimizer without gradients, so that
-it does nothing: a hook cannot prevent the call.
+Each step is a vote of all replicas, and all of them get the same verdict. Without DistributedDataParallel the gradients
+are part of the same operation as the vote, so the average is over exactly the voters. With it, the gradients are
+reduced in units during backward, and the vote follows. A hook cannot prevent the optimizer from running, so a step that
+does not count leaves it without gradients, which makes it do nothing.
 
-Newcomers join before the forward that begins a step, and not directly after the previous step: so the program's work in
-between (a scheduler's step, a counter) is part of the state that they receive.
+Newcomers join just before the forward that begins a step, and not directly after the previous step. Anything that the
+program does in between (a scheduler's step, a counter) is therefore part of the state that they receive.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from ._statistics import Copies
 
 _log = logging.getLogger("pccl")
 
-_DROPS = AbortedError, TimeoutError_, InternalError  # failures of a step, for all alike; the next one may succeed
+_DROPS = AbortedError, TimeoutError_, InternalError  # failures of a step for all replicas; the next step may succeed
 
 
 @dataclass
 class ElasticStats:
     """Counters of a replica.
 
-    committed       steps that counted while it was in the run
-    dropped         steps that did not count
-    repeated        operations that were repeated because a replica was lost
-    admissions      admissions of newcomers
-    returns         returns after a removal from the run
-    state_bytes     bytes of the shared state that it received
-    sent_bytes      bytes sent by reductions in the optimizer's step (not during backward)
-    received_bytes  bytes received by them
+    committed       number of steps that counted while it was in the run
+    dropped         number of steps that did not count
+    repeated        number of operations that were repeated because a replica was lost
+    admissions      number of newcomers admitted
+    returns         number of returns after a removal from the run
+    state_bytes     number of bytes of shared state received
+    sent_bytes      number of bytes sent by reductions in the optimizer's step (not during backward)
+    received_bytes  number of bytes received by them
     """
 
     committed: int = 0
@@ -78,8 +78,8 @@ class ElasticStats:
 
 
 class _InBackward(DDPState):
-    """Averages during the backward of a DistributedDataParallel. A replica that is alone continues, and a failure does
-    not end the backward: the gradients are then this replica's alone, and the step is dropped."""
+    """Averages gradients during the backward of a DistributedDataParallel. A replica that is alone continues. A failure
+    does not end the backward; the gradients are then those of this replica alone, and the step is dropped."""
 
     left = False
 
@@ -98,7 +98,7 @@ class _InBackward(DDPState):
             _commit.note(error)
 
     def tensors(self) -> List[torch.Tensor]:
-        """Returns the remaining tensors to average in the optimizer's step: none. Raises if there was no whole
+        """Returns the tensors that remain to be averaged in the optimizer's step: none. Raises if there was no complete
         backward."""
         if not self._ends or self._launched < len(self._units):
             raise InvalidUsage(
@@ -109,11 +109,11 @@ class _InBackward(DDPState):
         return []
 
     def bring(self) -> None:
-        """Does nothing: the averages are in their places."""
+        """Does nothing, because the averages are already in place."""
 
 
 class _InStep(GradientBuckets):
-    """Averages in the optimizer's step: all gradients of a type are one tensor."""
+    """Averages gradients in the optimizer's step. All gradients of a type are one tensor."""
 
     left = False
 
@@ -126,8 +126,9 @@ class _InStep(GradientBuckets):
 
 
 class _Caller:
-    """A hook, which does nothing in a copy of the module (averaged weights, for example). Hidden from torch.compile,
-    which would compile the call again in each step; the optimizer has already imported the compiler."""
+    """A hook that does nothing in a copy of the module (averaged weights, for example). It is hidden from
+    torch.compile, which would recompile the call in each step. This does not import the compiler: the optimizer already
+    has."""
 
     def __init__(self, call: Callable[..., None] = lambda *_: None) -> None:
         self._call = torch.compiler.disable(call)
@@ -140,17 +141,17 @@ class _Caller:
 
 
 class Elastic:
-    """A replica among others. Made by elastic().
+    """A replica in a run of replicas, created by elastic().
 
-    rank        constant, and different from the ranks of all living replicas; a newcomer has the lowest free one
+    rank        rank of this replica, which never changes; newcomers take the lowest rank of no living replica
     world_size  number of replicas whose gradients are in the last step that counted
     ranks       ranks of these replicas
     step        number of steps that have counted, the same on all replicas
-    committed   true if the last step counted: the same on all replicas. Actions after a step (a scheduler's step) must
+    committed   true if the last step counted, the same on all replicas. Actions after a step (a scheduler's step) must
                 depend on it. pccl.torch.committed() returns it, too
     stopped     true if a replica has called stop()
-    drained     the reason why this replica was drained, by drain() or an operator; None if it was not. It then leaves
-                before the forward of a step, which raises DrainedError; `with` handles that as a regular end
+    drained     reason for which this replica was drained, by drain() or by an operator, or None. It then leaves before
+                the forward of a step, which raises DrainedError; `with` treats that as a regular end
     stats       counters (ElasticStats)
     """
 
@@ -177,20 +178,20 @@ class Elastic:
         self._stopping = False
         self.drained: Optional[str] = None
         self._verdict: Optional[bool] = None  # verdict on the next step
-        self._took_part: Tuple[int, ...] = ()  # ranks of the replicas that have voted on it
+        self._took_part: Tuple[int, ...] = ()  # ranks of the replicas that voted on it
         self._due = False  # true if newcomers may join
-        self._begun = False  # the first forward of this step has begun
-        self._renew = False  # true if all update the topology, even without newcomers
-        self._returned = False  # in this step
+        self._begun = False  # true if the first forward of this step has begun
+        self._renew = False  # true if all replicas must update the topology, even without newcomers
+        self._returned = False  # true if this replica has returned to the run in this step
         self.stats.state_bytes += replicas.join(self._n_attempts)
         self.ranks: Tuple[int, ...] = tuple(replicas.ranks_of(self.comm.members()))
         if isinstance(averaging, _InBackward):
             model.register_comm_hook(averaging, ddp_hook)
         _commit.is_elastic(optimizer, True)
         if self._scaler is not None:
-            self._scaler.unscale_ = self._unscale  # its step() calls it too
+            self._scaler.unscale_ = self._unscale  # step() of the scaler calls it too
         self._hooks = [
-            # Before FSDP2 gathers parameters.
+            # Registered to run before FSDP2 gathers the parameters.
             model.register_forward_pre_hook(_Caller(self._before_forward), prepend=True),
             optimizer.register_step_pre_hook(self._before_step),
             optimizer.register_step_post_hook(self._after_step),
@@ -211,7 +212,7 @@ class Elastic:
 
     @property
     def root(self) -> int:
-        """The lowest rank of the last step that counted; after its loss, the next one."""
+        """The lowest rank in the last step that counted. If that replica is lost, the next rank takes over."""
         return self.ranks[0]
 
     @property
@@ -219,18 +220,18 @@ class Elastic:
         return self.rank == self.root
 
     def stop(self) -> None:
-        """Requests that all replicas end after the same step, in which `stopped` becomes true for all. A signal handler
-        may call it."""
+        """Requests that all replicas end after the same step, in which `stopped` becomes true on all of them. Callable
+        from signal handlers."""
         self._stopping = True
 
     def drain(self) -> None:
-        """Requests the drain of this replica alone, as Communicator.drain(): it leaves after its step, or after
-        `drain_ms`. Its other processes leave with it. A signal handler may call it."""
+        """Requests the drain of this replica alone, as Communicator.drain() does: it leaves after its step, or after
+        `drain_ms`. All its processes leave. Callable from signal handlers."""
         self.comm.drain()
 
     def leave(self) -> None:
-        """Leaves the run; the other replicas continue. The optimizer then steps alone. An exception in a step leaves
-        the run, too."""
+        """Leaves the run, while the other replicas continue. The optimizer then steps without them. An exception in a
+        step also leaves the run."""
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -251,8 +252,8 @@ class Elastic:
     # ---- a step
 
     def admit(self) -> None:
-        """Admits newcomers, who receive the shared state. The first forward (in training) after a step calls it; a
-        program must call it earlier if it makes joint calls or changes shared state before that."""
+        """Admits newcomers, which receive the shared state. The first forward in training after a step calls this. A
+        program must call it itself, before that, if it calls joint functions or changes shared state earlier."""
         if not self._due:
             return
         self._due = False
@@ -266,7 +267,7 @@ class Elastic:
         self._renew = False
 
     def _begin(self) -> None:
-        """Begins a step: before its first forward, or before optimizer.step() if no forward was seen."""
+        """Begins a step: before its first forward, or in optimizer.step() if there was no forward."""
         self.admit()
         if self._begun:
             return
@@ -276,7 +277,8 @@ class Elastic:
                 self._take_buffers_of_root()
 
     def _take_buffers_of_root(self) -> None:
-        """Copies the root's buffers to all replicas. Joint. If that fails for all, the step will not count."""
+        """Copies the root's buffers to all replicas, which all call it. If this fails for all, the step will not count.
+        """
         copies = Copies(_tensors.bare(self._model))
         while copies.flat.numel() > 0:
             try:
@@ -289,21 +291,21 @@ class Elastic:
                 self.stats.repeated += 1
             except (ExpelledError, MasterLostError) as error:
                 self._return_to_run(error)
-                copies = Copies(_tensors.bare(self._model))  # it has received new ones
+                copies = Copies(_tensors.bare(self._model))  # this replica has received a new state
             except _DROPS as error:
                 return _commit.note(error)
             else:
                 return copies.bring()
 
     def average_gradients(self) -> bool:
-        """Averages the gradients, as optimizer.step() does otherwise; for programs that clip them before it. Returns
-        true if the step will count; if not, the gradients are dropped."""
+        """Averages the gradients. optimizer.step() does this unless it was called, so only programs that clip averaged
+        gradients need it. Returns true if the step will count; otherwise the gradients are dropped."""
         if self._verdict is None:
             self._verdict = self._vote()
             self.committed = False  # remains false if a scaler omits the step
             _commit.step_ended(False)
             if not self._verdict:
-                # Without gradients the optimizer does nothing. A scaler needs some, and finds no error in zeros.
+                # Without gradients the optimizer does nothing. A scaler needs some, and accepts zeros.
                 self._drop_gradients(keep_zeros=self._scaler is not None)
         return self._verdict
 
@@ -313,7 +315,7 @@ class Elastic:
                 parameter.grad = torch.zeros_like(parameter) if keep_zeros else None
 
     def _unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Replaces the scaler's method: averages first, so that it finds the same on all replicas."""
+        """Replaces the scaler's method. Averages first, so that the scaler finds the same values on all replicas."""
         if optimizer is self._optimizer:
             self._begin()
             self.average_gradients()
@@ -348,12 +350,12 @@ class Elastic:
         self._renew = not self.committed
         self._due, self._returned = not self._returned, False
 
-    # ---- joint decisions
+    # ---- decisions of all replicas
 
     @contextlib.contextmanager
     def _or_leave(self) -> Iterator[None]:
-        """Leaves the run after an exception (Ctrl-C, for example): this replica cannot know the outcome of the joint
-        operation for the others."""
+        """Leaves the run after an exception (Ctrl-C, for example), because this replica cannot know whether the
+        operation succeeded for the others."""
         try:
             yield
         except BaseException:
@@ -380,7 +382,8 @@ class Elastic:
         except _DROPS as error:
             _log.warning("step %d failed: %s", self.step, error)
             vote[0] = 1
-        # If a replica failed process by process, the vote of one group may include it, and the other's not.
+        # If the processes of a replica failed one after another, the vote of one group may include the replica and that
+        # of another may not.
         mark = zlib.crc32(repr(ranks).encode())
         failed, stopped, highest, lowest = self._inside.highest(int(vote[0]), int(vote[1]), mark, -mark)
         if ranks and vote[2] != -vote[3]:
@@ -395,7 +398,7 @@ class Elastic:
         return True
 
     def _reduce(self, tensors: List[torch.Tensor]) -> OperationInfo:
-        """Reduces among the present replicas, and repeats it if one was lost."""
+        """Reduces among the present replicas, and repeats the operation if one is lost."""
         while True:
             try:
                 info = self.comm.coalesced(
@@ -421,18 +424,18 @@ class Elastic:
     def _return_to_run(self, error: PCCLError) -> None:
         try:
             if isinstance(error, DrainedError) or self._inside.size > 1:
-                raise error  # with siblings, which are still in the run, the launcher must restart all of them
+                raise error  # sibling processes are still in the run, so the launcher must restart all of them
             _log.warning("this replica left the run and rejoins as a newcomer: %s", error)
             self.stats.returns += 1
             self._replicas.leave()
             self.stats.state_bytes += self._replicas.join(self._n_attempts)
-        except DrainedError as drained:  # from join(): the drain was requested before the removal from the run
+        except DrainedError as drained:  # raised by join(): the drain was requested before the removal from the run
             self.drained = drained.reason
             raise
 
 
 def _settings(optimizer: torch.optim.Optimizer, scaler: Any) -> int:
-    """Returns a hash of the numbers in the optimizer's groups, and of the scale."""
+    """Returns a hash of the hyperparameters in the optimizer's groups, and of the scale."""
     numbers = [
         (key, group[key]) for group in optimizer.param_groups for key in sorted(group) if isinstance(group[key], float)
     ]
@@ -462,7 +465,7 @@ def _check(model: Any, optimizer: Any) -> None:
 
 
 def _is_in_backward(model: torch.nn.Module) -> bool:
-    """Returns true for a DistributedDataParallel over one process, whose averaging is replaced by this module's."""
+    """Returns true for a DistributedDataParallel over a single process, whose averaging this module replaces."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return False
     return int(torch.distributed.get_world_size(model.process_group)) == 1
@@ -485,34 +488,44 @@ def elastic(
     broadcast_buffers: bool = False,
     n_attempts: int = 5,
 ) -> Elastic:
-    """Makes this process, or all processes of torch.distributed together, a replica among others that join and leave:
+    """Makes this process, or all processes of torch.distributed together, a replica among others that join and leave.
     optimizer.step() then averages gradients over the living replicas, and all make the same step.
 
         replica = pccl.torch.elastic(model, optimizer)
 
     Returns when this replica is in the run and has received the others' model, optimizer, `state` and number of steps.
-    The loop needs no change. If a replica fails, the others repeat the failed operations without it.
+    The training loop needs no change. If a replica fails, the others repeat the failed operations without it.
 
-    model: as called in training: a plain module; a DistributedDataParallel, of one process (gradients are then averaged
-    during backward) or over the processes of this replica; one with fully_shard(). All replicas have the same number of
-    processes; process_group: the processes of this replica, by default all; with more than one process, the group must
-    support tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl"). Each process is a peer, in the peer group of its
-    rank. With several, a launcher must end all of them when one fails, as torchrun does.
+    model: the module that is called in training: a plain module; a DistributedDataParallel, over one process (gradients
+        are then averaged during backward) or over the processes of this replica; or a module with fully_shard(). All
+        replicas must have the same number of processes.
 
-    state: further state for the next step, by name, as `extra` of shared_state(): schedulers, tensors. own: as for
-    shared_state(), in addition to running statistics and other buffers that forward changes in training, which may
-    always differ. All other tensors are compared when newcomers join: StateMismatch names the tensors that differ, on
-    the replicas that differ from the majority, or on all replicas if there is no majority. broadcast_buffers: copies
-    the buffers of the root (the living replica with the lowest rank) to all others before the first forward of each
-    step, as DistributedDataParallel does among ranks; one more round trip. address, options: of the master, by default
-    PCCL_MASTER; as for Communicator. min_peers: with fewer replicas no step counts: it waits for others. step: number
-    of steps that model and optimizer have made, if they are from a checkpoint; among replicas that begin a run, one
-    with the most steps provides the state of all. bucket_bytes: size of the buckets that backward reduces.
-    quantization: of the gradients. scaler: the torch.amp.GradScaler with which the optimizer makes its steps; it then
-    judges averages, so all replicas skip a step or none does, and its scale is shared. Not for shards, nor with a fused
-    optimizer.
+    process_group: the processes of this replica, by default all. With more than one process, the group must support
+        tensors in CPU memory (gloo, pccl, "cpu:gloo,cuda:nccl"). Each process is a peer, in the peer group of its rank.
+        A launcher must end all of them when one fails, as torchrun does.
 
-    Not supported: optimizer.step(closure), and several optimizers of one model.
+    state: further state that the next step depends on, by name, as `extra` of shared_state(): schedulers, tensors.
+
+    own: as for shared_state(). Running statistics and other buffers that forward changes in training may always differ.
+        All other tensors are compared when newcomers join: StateMismatch names those that differ, on the replicas that
+        differ from the majority, or on all replicas if there is no majority.
+
+    broadcast_buffers: copies the buffers of the root (the living replica with the lowest rank) to all others before the
+        first forward of each step, as DistributedDataParallel does among ranks. This takes one more round trip.
+
+    address, options: the master's address, by default PCCL_MASTER, and options, both as for Communicator.
+
+    min_peers: number of replicas below which no step counts; the replicas wait for others.
+
+    step: number of steps that model and optimizer have made, if they are from a checkpoint. When a run begins, a
+        replica with the most steps provides the state of all.
+
+    bucket_bytes: size of the buckets that backward reduces. quantization: codec of the gradients.
+
+    scaler: the torch.amp.GradScaler with which the optimizer makes its steps. It then checks averages, so that either
+        all replicas skip a step or none does, and its scale is shared. Supports neither shards nor fused optimizers.
+
+    Not supported: optimizer.step(closure), and several optimizers for one model.
     """
     _check(model, optimizer)
     if scaler is not None and any(map(_tensors.is_dtensor, model.parameters())):

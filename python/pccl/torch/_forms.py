@@ -1,5 +1,5 @@
-"""The forms in which torch lets programs call the methods of a process group: with lists of tensors and options, which
-may be omitted; or with one tensor instead of each list, and the fields of the options."""
+"""Supports both forms in which torch lets programs call the methods of a process group: with lists of tensors and an
+optional options object, or with a single tensor in place of each list and the fields of the options as arguments."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _LISTS = {
 
 
 def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], named: Dict[str, Any]) -> List[Any]:
-    """Returns `count` lists of tensors, and options.
+    """Returns `count` lists of tensors, and the options.
 
     make    class of the options
-    names   the short form's arguments after the tensors
-    given   the caller's positional arguments; named: its named ones
+    names   names of the short form's arguments after the tensors
+    given   positional arguments of the caller
+    named   keyword arguments of the caller
     """
     lists = dict(enumerate(given[:count]))
     lists.update({_LISTS[name]: value for name, value in named.items() if name in _LISTS})
@@ -45,7 +46,7 @@ def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], na
 
 
 def in_all_forms(make: type, count: int, *names: str) -> Callable[[_Method], _Method]:
-    """Decorates a method in the first form."""
+    """Decorates a method that takes the first form."""
 
     def of(method: _Method) -> _Method:
         @functools.wraps(method)

@@ -1,6 +1,7 @@
-"""Kernels of functional collectives that C++ carries out by methods which a process group in Python cannot override.
+"""Kernels of those functional collectives that C++ implements by methods that a process group in Python cannot
+override.
 
-For groups of this backend they call the methods, and wait; for other groups they call the previous kernels.
+For groups of this backend they call the group's methods and wait. For other groups they call the previous kernels.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Callable, List
 import torch
 import torch.distributed as dist
 
-_library: Any = None  # keeps its kernels alive
+_library: Any = None  # keeps the kernels alive
 _DEVICES = "CPU", "CUDA"
 
 
@@ -34,7 +35,7 @@ def register(kind: type) -> None:
     """Registers the kernels, once for all groups of this class."""
     global _library
     if _library is not None or not hasattr(torch.library, "get_kernel"):
-        return  # get_kernel: before torch 2.10
+        return  # torch before 2.10 has no get_kernel
     _library = torch.library.Library("_c10d_functional", "IMPL")
     for name, place, ours in (
         ("all_gather_into_tensor_out", 2, _all_gather_into_tensor_out),

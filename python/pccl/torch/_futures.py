@@ -1,7 +1,8 @@
 """Works that have futures, whose callbacks may launch operations and wait for them.
 
-Callbacks run on threads of the package, or in then() if the work is over, and the program launches operations
-concurrently. The order of all these launches differs among ranks, so they are numbered separately (_lanes.py).
+Callbacks run on threads of the package, or in then() if the work is over, while the program launches operations
+concurrently. The order of these launches differs among ranks, so each source numbers its operations separately
+(_lanes.py).
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from ._lanes import in_lane, lane_here, lane_of
 from ._untraced import untrace
 from ._work import BaseWork
 
-_CALLBACKS_S = 1.0  # time that the end of the interpreter waits for running callbacks
+_CALLBACKS_S = 1.0  # time for which the end of the interpreter waits for running callbacks
 
 class _Failure:
-    """Value of a failed future. Raises the error when C++ code extracts tensors from it: torch's reducer would take an
-    exception for a tensor, and crash."""
+    """Value of a failed future. Raises the error when C++ code extracts tensors from it. torch's reducer would mistake
+    an exception for a tensor, and crash."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
@@ -43,7 +44,8 @@ class _Failure:
 
 
 class Future(torch.futures.Future):  # type: ignore[misc]
-    """Runs its callbacks in a lane. of_backward: a failure, also one of a callback, leaves the step uncommitted."""
+    """A future that runs its callbacks in a lane. of_backward: a failure, even of a callback, leaves the step
+    uncommitted."""
 
     def __init__(self, lane: Optional[int], devices: Sequence[torch.device], of_backward: bool) -> None:
         super().__init__(devices=list(devices))
@@ -68,17 +70,18 @@ class Future(torch.futures.Future):  # type: ignore[misc]
         self.set_result(value)
 
 
-_here = threading.local()  # completer: serves the futures that this thread's callback makes
+_here = threading.local()  # completer: handles the futures that this thread's callback creates
 
 
 class Completer:
-    """Completes futures in the order of put(), each once its work is over, which runs their callbacks. Callbacks run
-    one after another, except that the next one starts after a slice, as the one before may wait for it. Futures that a
-    callback makes have a separate completer, so that they do not wait behind others."""
+    """Completes futures in the order of put(), each when its work is over, and thereby runs their callbacks. Callbacks
+    run one after another. If a callback runs for longer than SLICE_S, the next one starts anyway, because it may be
+    what the first one waits for. Futures created by a callback have a separate completer, so that they do not wait
+    behind others."""
 
     def __init__(self) -> None:
         self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._right: List[None] = [None]  # right to serve; empty: a server runs
+        self._right: List[None] = [None]  # the right to serve; empty while a server runs
 
     def put(self, work: Work, base: Any) -> None:
         self._given.put((work, base))
@@ -102,7 +105,7 @@ class Completer:
         self._given.put(None)
 
     def _serve(self, before: Optional[threading.Lock] = None) -> None:
-        """Completes one future, after another thread has taken over serving. before: locked until the callbacks of the
+        """Completes one future. Another thread serves the following ones. before: locked until the callbacks of the
         previous future have ended."""
         while True:
             entry = self._given.get()
@@ -125,17 +128,17 @@ class Completer:
                 _run_callbacks(base, ended)
             if successor is not None:
                 return
-            before = None  # no thread can be started: this one continues
+            before = None  # no thread could be started, so this one continues
             del work, base, entry
 
 
-_running: Set[threading.Lock] = set()  # a lock for each future whose callbacks run; released when they end
+_running: Set[threading.Lock] = set()  # a lock for each future whose callbacks are running, released when they end
 _is_at_exit = False
 
 
 def _run_callbacks(base: Any, ended: threading.Lock) -> None:
-    """Runs the callbacks, but none once the interpreter ends: it ends threads that wait for its lock, which aborts
-    inside C++."""
+    """Runs the callbacks, unless the interpreter is exiting. It then ends threads that wait for its lock, which would
+    abort the process inside C++."""
     _running.add(ended)
     try:
         if not _is_at_exit:
@@ -157,7 +160,7 @@ _threads.at_exit.append(_at_exit)
 
 
 def _complete(base: Any) -> None:
-    """Runs the callbacks, with a completer for the futures that they make."""
+    """Runs the callbacks, with a completer for the futures that they create."""
     _here.completer = Completer()
     try:
         base.set_result(None)
@@ -179,7 +182,7 @@ class Work(BaseWork):
         return self._future
 
     def _lane(self) -> Optional[int]:
-        """Returns the lane of callbacks. Transfers have none, as their numbers differ among ranks."""
+        """Returns the lane of callbacks. Transfers have no lane, because their numbers differ among ranks."""
         if self._parts and self._parts[0].comm is self._group._comm:
             return lane_of(self._group.group_name, self._parts[0].handle.tag)
         return None
@@ -192,14 +195,15 @@ class Work(BaseWork):
     def _value(self) -> List[torch.Tensor]:
         if self._error is not None:
             raise self._error
-        self._stage.join()  # torch lets users of the future continue after the stream of this call
+        self._stage.join()  # torch lets the users of the future continue after the stream of this call
         return self._outputs
 
 
 def _of_work(work: Work, lane: Optional[int], devices: Sequence[torch.device], value: Callable[[], Any]) -> Future:
-    """Returns a future that a completer sets to value() once the work is over; already set if it is."""
+    """Returns a future that a completer sets to value() once the work is over. If it is over already, so is the future.
+    """
     made = Future(lane_here() if lane is None else lane, devices, _commit.in_backward())
-    over: Any = torch.futures.Future(devices=list(devices))  # runs its callback in streams of the devices
+    over: Any = torch.futures.Future(devices=list(devices))  # runs its callbacks in streams of the devices
     over.add_done_callback(lambda _: made.complete(value))
     if work.is_over:
         over.set_result(None)

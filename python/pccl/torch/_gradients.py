@@ -26,7 +26,7 @@ BUCKET_BYTES = 25 << 20
 
 
 class Slot:
-    """The place of a parameter's gradient in a bucket: a view with the parameter's shape and order in memory."""
+    """The location of a parameter's gradient in a bucket: a view with the parameter's shape and memory order."""
 
     __slots__ = ("parameter", "view")
 
@@ -38,15 +38,16 @@ class Slot:
 
 
 class Bucket:
-    """A flat buffer with the gradients of parameters of one data type, which are reduced together."""
+    """A flat buffer with the gradients of parameters of the same data type, which are reduced together."""
 
     def __init__(self, parameters: Sequence[torch.Tensor], tag: int) -> None:
         own = [_tensors.local(parameter) for parameter in parameters]
         self.tag = tag
         self.slots: List[Slot] = []
-        self.memories: List[torch.Tensor] = []  # flat memory of the gradients, one for each device in turn
-        self.twins: List[_staging.Twin] = []  # twins of the memories on devices
-        # The memory that is reduced.
+        # Flat memory of the gradients, one for each run of parameters on the same device
+        self.memories: List[torch.Tensor] = []
+        self.twins: List[_staging.Twin] = []  # page-locked copies of the memories that are on devices
+        # The memory that the library reduces.
         size, on_device = sum(one.numel() for one in own), any(map(_staging.is_on_device, own))
         self.wire = (_staging.host_memory if on_device else torch.empty)(size, dtype=own[0].dtype).zero_()
         begin = 0
@@ -71,12 +72,12 @@ class Bucket:
         return ReduceOpDescriptor.from_torch(self.wire, self.wire, reduction)
 
     def written(self) -> None:
-        """Records that the current streams have written gradients into some of the slots."""
+        """Records that the current streams have written gradients to some of the slots."""
         for twin in self.twins:
             twin.written()
 
     def load(self) -> None:
-        """Begins to copy the gradients to the wire."""
+        """Starts copying the gradients to the wire."""
         for twin in self.twins:
             twin.load()
 
@@ -86,7 +87,7 @@ class Bucket:
             twin.wait()
 
     def unload(self) -> None:
-        """Begins to copy the wire to the slots."""
+        """Starts copying the wire to the slots."""
         for twin in self.twins:
             twin.unload()
 
@@ -99,8 +100,8 @@ class Bucket:
 def make_buckets(
     parameters: Iterable[torch.Tensor], bucket_bytes: int, tag: int, *, across_devices: bool = False
 ) -> List[Bucket]:
-    """Returns buckets in the order of the parameters. A new one begins where the data type (or the device, unless
-    across_devices) changes, or where the next gradient would make it larger than bucket_bytes. Omits parameters without
+    """Returns buckets in the order of the parameters. A new bucket begins where the data type changes (or the device,
+    unless across_devices), or where the next gradient would make it larger than bucket_bytes. Omits parameters without
     local elements."""
     if bucket_bytes < 1:
         raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
@@ -130,15 +131,15 @@ def trainable(parameters: Union[torch.nn.Module, Iterable[torch.Tensor]]) -> Lis
 
 
 class GradientBuckets:
-    """The gradients of a module (or of parameters, in the same order on all peers) in flat buffers.
+    """The gradients of a module, or of parameters in the same order on all peers, in flat buffers.
 
-    After zero_grad() the gradients are views of the buffers, so backward() writes into them without copies. If the
-    gradients were made elsewhere (optimizer.zero_grad() drops the views), reduce() copies them once.
+    After zero_grad() the gradients are views of the buffers, so backward() writes to them without copying. If gradients
+    were created elsewhere (optimizer.zero_grad() drops the views), reduce() copies them once.
 
-    reduce() treats a parameter without a gradient as one with a gradient of zero, and sets its gradient to the average.
-    So all peers have gradients for the same parameters, although each may have used other ones.
+    reduce() treats a missing gradient as zero, and sets it to the average. All peers therefore have gradients for the
+    same parameters, even if each has used different ones.
 
-    tag: of the first bucket; further buckets use the next tags. For DTensors, the local shards are reduced.
+    tag: tag of the first bucket; further buckets use the following tags. For DTensors, the local shards are reduced.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class GradientBuckets:
         return tuple(memory for bucket in self._buckets for memory in bucket.memories)
 
     def zero_grad(self) -> None:
-        """Clears the gradients. Call it in place of the optimizer's method."""
+        """Clears the gradients. Call it instead of the optimizer's method."""
         for bucket in self._buckets:
             for memory in bucket.memories:
                 memory.zero_()
@@ -171,12 +172,12 @@ class GradientBuckets:
         quantization: Optional[QuantizationOptions] = None,
         max_in_flight: int = 4,
     ) -> ReduceInfo:
-        """Reduces the gradients among the peers of the group, in place, with the same bits on all of them. Joint.
+        """Reduces the gradients among the peers of the group, which all call it: in place, with the same bits on all of
+        them.
 
         If a bucket fails because a peer was lost, it is repeated with the remaining peers. local_world_size is the
-        number of peers at the end; a bucket that was complete before a peer was lost is an average that includes that
-        peer. After an error, also TooFewPeersError (this peer is alone), the gradients are partly reduced: drop the
-        step.
+        number of peers at the end; a bucket that completed before a peer was lost includes that peer. After an error,
+        including TooFewPeersError (this peer is alone), some gradients may be reduced and others not: drop the step.
         """
         if not self._buckets:
             return ReduceInfo(comm.get_attribute(Attribute.PEER_GROUP_WORLD_SIZE), 0, 0)
@@ -188,7 +189,7 @@ class GradientBuckets:
         return info
 
     def _load(self) -> None:
-        """Copies the gradients to the memory that is reduced."""
+        """Copies the gradients to the memory that the library reduces."""
         self._gather()
         for bucket in self._buckets:
             bucket.written()
@@ -223,7 +224,7 @@ class GradientBuckets:
 
 
 def _as_gradient(slot: Slot) -> torch.Tensor:
-    """Returns the view as an object that may be the parameter's gradient."""
+    """Returns the view as an object that can be the parameter's gradient."""
     parameter: Any = slot.parameter
     if not _tensors.is_dtensor(parameter):
         return slot.view

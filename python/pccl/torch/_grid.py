@@ -1,4 +1,4 @@
-"""The grid of peers times shards, for peers of several processes with one shard each."""
+"""The grid of peers times shards: each trainer has several processes, with one shard each."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from .._enums import Attribute
 from .._errors import DrainedError, InternalError
 
 _CONFIRM_S = 60.0
-_TURN_TAG, _REPORT_TAG, _ANSWER_TAG = 1, 2, 3  # of messages among siblings
+_TURN_TAG, _REPORT_TAG, _ANSWER_TAG = 1, 2, 3  # tags of messages among siblings
 
 
 def grid_is_full(comm: Communicator, expected_groups: int) -> bool:
-    """Returns true if every shard of every peer is present. expected_groups: the number of shards of a peer, each of
-    which is a peer group.
+    """Returns true if every shard of every peer is present. expected_groups: number of shards of a peer, each of which
+    is a separate peer group.
 
-    The processes of a newcomer are admitted one by one. A process that has been admitted must not enter a collective of
-    its process group (FSDP's forward is one) while a sibling still waits in connect(), which returns only when all
-    admitted processes call update_topology(): neither would ever continue. So call this after connect() and after
-    update_topology(), at the beginning of each step, and update again while it is false. All processes then get the
-    same answer, because these calls are joint for all of them. After a reduction the answers of different groups may
-    differ.
+    The processes of a newcomer are admitted one by one. connect() returns only when all admitted processes call
+    update_topology(). So if an admitted process entered a collective of its process group (FSDP's forward is one) while
+    a sibling is still in connect(), neither would ever continue. Therefore call this after connect(), after
+    update_topology(), and at the beginning of each step, and update again while it is false. All processes get the same
+    answer, because all make these calls together. After a reduction, the answers of different groups may differ.
 
-    It only compares sizes: all groups must be equally large. Two half-admitted peers with different halves would look
-    like a whole one. This cannot happen if each peer's processes are admitted in the order of their shards, which
-    connect_grid() ensures. If a process fails, its siblings detect that in their next collective.
+    This only compares sizes: all groups must be equally large. Two half-admitted peers with different halves would look
+    like one complete peer. To exclude that, admit each peer's processes in the order of their shards, as connect_grid()
+    does. If a process fails, its siblings detect that in their next collective.
     """
     groups = comm.get_attribute(Attribute.NUM_DISTINCT_PEER_GROUPS)
     largest = comm.get_attribute(Attribute.LARGEST_PEER_GROUP_WORLD_SIZE)
@@ -49,8 +48,8 @@ def fill_grid(
     """Updates the topology until the grid is full. Call it after connect() and after update_topology().
 
     check: called before each update, for processes that can reach their siblings. It must raise if one of them has
-    failed, because then the grid of this peer never fills again; torch.distributed.barrier does so. Do not pass it
-    before the grid has been full once, because siblings may still be in connect().
+        failed, because this peer's part of the grid then never fills again; torch.distributed.barrier does so. Do not
+        pass it before the grid has been full once, because siblings may still be in connect().
     """
     while not grid_is_full(comm, expected_groups):
         if check is not None:
@@ -62,12 +61,12 @@ def fill_grid(
 def connect_grid(
     comm: Communicator, *, process_group: Any = None, n_attempts: int = 5, confirm_s: float = _CONFIRM_S
 ) -> None:
-    """Calls connect() for all processes of a process group, in the order of their ranks, and returns when the grid is
-    full. The rank must be the number of the shard, and hence the peer group. The process group must support tensors in
-    CPU memory (gloo, pccl).
+    """Calls connect() in all processes of a process group, in the order of their ranks, and returns when the grid is
+    full. The rank must be the number of the shard, and hence of the peer group. The process group must support tensors
+    in CPU memory (gloo, pccl).
 
-    Raises RuntimeError if a sibling has failed or has not arrived after confirm_s seconds. Use a launcher that ends all
-    of a peer's processes when one fails, as torchrun does.
+    Raises RuntimeError if a sibling fails, or is missing after confirm_s seconds. Use a launcher that ends all of a
+    peer's processes when one fails, as torchrun does.
     """
     size = torch.distributed.get_world_size(process_group)
     connect_in_turn(comm, process_group, n_attempts, confirm_s, lambda: fill_grid(comm, size))
@@ -76,8 +75,8 @@ def connect_grid(
 def connect_in_turn(
     comm: Communicator, process_group: Any, n_attempts: int, confirm_s: float, fill: Callable[[], None]
 ) -> None:
-    """Does the work of connect_grid(). Each process in the run calls fill(), which returns when all are in the run.
-    Raises DrainedError in all processes if one is drained before: the others then request their drain."""
+    """Implements connect_grid(). Each process in the run calls fill(), which returns when all are in the run. If a
+    process is drained before that, raises DrainedError in all processes; the others then request their drain."""
     rank, size = torch.distributed.get_rank(process_group), torch.distributed.get_world_size(process_group)
     siblings = _Siblings(comm, process_group or torch.distributed.group.WORLD, rank, size)
     passed_on = None
@@ -102,8 +101,8 @@ def connect_in_turn(
 
 
 class _Siblings:
-    """Exchange among the processes of one peer: each reports to rank 0 that it has joined, or was drained before, and
-    rank 0 answers when all have joined or one was drained."""
+    """Messages among the processes of one peer. Each process reports to rank 0 that it has joined, or that it was
+    drained first. Rank 0 answers when all have joined or one was drained."""
 
     def __init__(self, comm: Communicator, group: Any, rank: int, size: int) -> None:
         self._comm, self._group, self._rank, self._others = comm, group, rank, range(1, size)
@@ -148,12 +147,14 @@ class _Siblings:
             work.wait(timedelta(seconds=limit_s))
 
     def report_drain(self, limit_s: float) -> None:
-        """Rank 0 also waits for the reports of the others, whose sends fail once its process has ended."""
+        """Reports the drain. Rank 0 also waits for the reports of the others, because their sends would fail after its
+        exit."""
         self._deliver(True, limit_s)
         self._watch.wait(limit_s)
 
     def all_are_in(self, limit_s: float) -> bool:
-        """Returns false if a sibling was drained. Raises RuntimeError if one has failed or does not report in time."""
+        """Waits until all siblings are in the run. Returns false if one was drained. Raises RuntimeError if one has
+        failed or does not report in time."""
         if self._rank > 0:
             self._deliver(False, limit_s)
         if not self._watch.wait(limit_s):

@@ -1,8 +1,8 @@
-"""Numbers of the operations of a group, and their tags.
+"""Numbers and tags of a group's operations.
 
 The program and the callbacks of futures (_futures.py) launch operations concurrently, in orders that differ among
-ranks. Each work has a lane, which numbers the operations that its callbacks launch, and has tags that no other lane
-uses. Callbacks of an operation in a lane use the same lane.
+ranks. Each work therefore has a lane, which numbers the operations launched by its callbacks and has tags that no other
+lane uses. Callbacks of an operation in a lane use the same lane.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, Optional
 
-# Limits of a group's operations in progress, for the program and for a lane; the next one waits for the oldest.
+# Limits for a group's operations in progress, for the program and for each lane. If the limit is reached, a new
+# operation waits for the oldest.
 TAGS = 256
 _LANE_TAGS = 16
 
-# The lane of each thread that runs a callback. An entry ends with the frame that made it, also after an interrupt.
+# The lane of each thread that runs a callback. An entry is removed with the stack frame that created it, even after an
+# interrupt.
 lane_entries: Dict[int, "weakref.ref[_Entry]"] = {}
 
 
 class Numbers:
-    """Numbers operations of a group in the same way on all ranks. The operations use the tags in turn."""
+    """Numbers the operations of a group equally on all ranks. The operations use the tags in turn."""
 
     __slots__ = ("next", "first_tag", "tags")
 
@@ -46,7 +48,7 @@ class Lanes:
         self._of_callbacks: Dict[int, Numbers] = {}
 
     def here(self) -> Numbers:
-        """Returns the numbers for an operation of this thread. Always the program's if `lane_entries` is empty."""
+        """Returns the numbers for an operation of this thread. If `lane_entries` is empty, these are the program's."""
         lane = lane_here()
         if lane is None:
             return self.program
@@ -55,7 +57,7 @@ class Lanes:
 
 
 def lane_of(group: str, tag: int) -> int:
-    """Returns the lane for callbacks of the operation with this tag: the first tag of the lane."""
+    """Returns the lane for callbacks of the operation with this tag. A lane is identified by its first tag."""
     if tag >= TAGS:
         return tag - tag % _LANE_TAGS
     digest = int.from_bytes(hashlib.blake2b(f"{group}/{tag}".encode(), digest_size=8).digest(), "little")

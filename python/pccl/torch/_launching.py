@@ -1,4 +1,4 @@
-"""Launching: calls of torch.distributed one after another, several as one, and transfers between two ranks."""
+"""Launches calls of torch.distributed: single calls, several as one, and transfers between two ranks."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Launching(Standing):
     def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
         super()._form(world, ranks, rank, comm)
         self._pool = Pool(self)
-        self._coalesced: Dict[int, List[Work]] = {}  # by thread
+        self._coalesced: Dict[int, List[Work]] = {}  # coalesced works by thread
 
-    # ---- several in one
+    # ---- several calls as one
 
     def _start_coalescing(self, _device: torch.device) -> None:
         self._coalesced[threading.get_ident()] = []
@@ -52,7 +52,7 @@ class Launching(Standing):
         return Work(self, "coalesced operations", parts, ending)
 
     def _collect(self, work: Work) -> Work:
-        """Adds the work to the coalesced operations of this thread, if the thread has begun some."""
+        """Adds the work to this thread's coalesced operations, if it has begun coalescing."""
         if self._coalesced:
             self._coalesced.get(threading.get_ident(), []).append(work)
         return work
@@ -73,10 +73,10 @@ class Launching(Standing):
         shown: Tuple[Any, ...] = (),
         is_seen: bool = False,
     ) -> Work:
-        """Launches a call. make adds the library's operations to the call, `count` of them under tags of the group. A
-        loss fails the work; an error here is raised, and fails the operation for the others. With is_now the caller
-        waits for the work at once; then the result is None after a success. shown: the method of torch's process groups
-        and its arguments, for torch's tools, unless is_seen."""
+        """Launches a call. make adds the library's operations to the call, `count` of them under tags of the group. If
+        a peer is lost, the work fails; an error here is raised, and makes the operation fail on the other ranks. With
+        is_now the caller waits for the work immediately, and after a success the result is None. shown: method of
+        torch's process groups and its arguments, for torch's tools, unless is_seen."""
         if not is_seen and (_modes() or _is_profiled()):
             unseen = functools.partial(self._launch, is_seen=True)
             go: Callable[[], Work] = lambda: unseen(
@@ -94,7 +94,7 @@ class Launching(Standing):
         except IndexError:
             call = pool.make()
         call.group, call.count, call.is_now = self, count, is_now
-        # In a group of all ranks, the launched operations fail if one is lost.
+        # If the group consists of all ranks, losing one makes its launched operations fail.
         why = self._ended or (self._world.ended if count > 0 and self._is_whole else self._world.why())
         is_over = False
         try:
@@ -134,7 +134,7 @@ class Launching(Standing):
         pool.free.append(call)
         return self._collect(work)
 
-    # ---- between two ranks
+    # ---- transfers between two ranks
 
     def send(self, tensors: List[torch.Tensor], dst: int, tag: object = 0) -> Work:
         place = dst, self._tag_of_pair(tag)
@@ -157,7 +157,7 @@ class Launching(Standing):
         return self._launch(name, tensors, tensors, make, refuse=refuse, count=0, shown=shown)
 
     def _transfer(self, function: Any, tensors: List[torch.Tensor], peer: int, tag: int) -> Optional[Work]:
-        """Launches a transfer in the short way. Returns None if nothing is launched."""
+        """Launches a transfer by the fast path. Returns None if it has launched nothing."""
         if self._coalesced or _modes() or _is_profiled():
             return None
         if self._under_way:
@@ -165,7 +165,7 @@ class Launching(Standing):
         return _transfers.begin(self, function, tensors, peer, tag)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Work:
-        """Receives from any rank. The work's _source_rank is the sender. Only ranks of this group send under its tags.
+        """Receives from any rank. The work's _source_rank is the sender. Only ranks of this group send with its tags.
         """
         make: Step = lambda call: call.receives(call.target(tensors), None, self._tag_of_pair(tag))
         shown = "recv_anysource", tensors, _shown_tag(tag)
@@ -180,12 +180,12 @@ def _shown_tag(tag: object) -> int:
 
 
 def _refusal(place: Tuple[int, int]) -> Tuple[torch.Tensor, int, int, str]:
-    """Returns arguments of a transfer that does not match the other side's."""
+    """Returns arguments of a transfer that cannot match the other side's."""
     return (torch.zeros(1, dtype=torch.uint8), *place, REFUSED)
 
 
 def _zero(outputs: Sequence[torch.Tensor]) -> None:
-    """Clears unused results, so that no number in them traps or spreads."""
+    """Clears unused results, so that no invalid number traps or propagates."""
     with torch.no_grad():
         for output in outputs:
             output.zero_()

@@ -1,4 +1,4 @@
-"""Tensors in the library's view: dense memory of a supported data type."""
+"""Tensors in the form that the library uses: dense memory of a supported data type."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ OPS = {
     "BXOR": "xor",
     "PREMUL_SUM": "premul_sum",
 }
-_OF_COMPLEX = "sum", "avg", "premul_sum"  # reductions that treat real and imaginary parts alike
+_OF_COMPLEX = "sum", "avg", "premul_sum"  # reductions that treat real and imaginary parts separately
 
 
 def operation_of(given: Any) -> Tuple[str, Optional[float]]:
-    """Returns the name of torch's reduction in this package, and its factor."""
+    """Returns this package's name for torch's reduction, and its factor."""
     kind = getattr(given, "op", given)
     name = OPS.get(getattr(kind, "name", ""))
     if name is None:
@@ -62,12 +62,12 @@ def check_device(tensor: Any, may_be_sparse: bool) -> None:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the elements in one dimension, in order; a copy only if they have another order in memory."""
+    """Returns the elements as one dimension, in order. Copies only if their order in memory differs."""
     return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
 
 
 def to_move(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the elements for operations that only move them: of any type, as bytes if necessary."""
+    """Returns the elements for operations that only move them. Unsupported types become bytes."""
     flat = dense(tensor)
     return flat if is_known(flat.dtype) else flat.view(torch.uint8)
 
@@ -82,8 +82,8 @@ def to_reduce(tensor: torch.Tensor, op: str) -> torch.Tensor:
 
 
 class Target:
-    """Memory for a result, and its destination: the tensors one after another, or one tensor itself if it is dense and
-    in the memory of this process."""
+    """Memory for a result, and its destination, one or several tensors. If the destination is a single dense tensor in
+    this process's memory, the result is written to it directly."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Target:
         form: Callable[[torch.Tensor], torch.Tensor] = to_move,
         is_read: bool = False,
     ) -> None:
-        """is_read: there is one tensor, whose elements the memory must have first."""
+        """is_read: there is one tensor, whose elements must be in the memory first."""
         self._tensors = list(tensors)
         forms = [form(one) for one in self._tensors]
         self.counts = [one.numel() for one in forms]
@@ -128,7 +128,7 @@ def write(tensor: torch.Tensor, piece: torch.Tensor) -> None:
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Returns the elements to move, one tensor after another."""
+    """Returns the elements of all tensors, concatenated in the form of to_move."""
     forms = [to_move(one) for one in tensors]
     return forms[0] if len(forms) == 1 else torch.cat(forms)
 

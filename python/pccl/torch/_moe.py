@@ -1,4 +1,4 @@
-"""A mixture of experts whose experts are on several peers."""
+"""A mixture of experts that are distributed over several peers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ._overlap import LOST, TAGS_OF_A_CHUNK, Exchange, Traffic
 from ._placing import Holding
 
 FIRST_TAG = 1 << 41  # above the tags of DiLoCo and the methods
-_CHUNK_TAG = 2  # of the first chunk; the tags before it are for the placing
+_CHUNK_TAG = 2  # tag of the first chunk, after the tags for placing experts
 _COUNT_BYTES = 8
 _MOST_CHUNKS = 256
 
-# Reasons for a meeting of all peers; the greatest of the given ones counts.
+# Reasons for a meeting of all peers. The greatest reason given by any peer applies.
 _LOST, _PLACE, _SYNC = 0, 1, 2
 
 _log = logging.getLogger("pccl.torch")
@@ -30,22 +30,22 @@ _log = logging.getLogger("pccl.torch")
 
 @dataclass
 class MoEInfo:
-    """Results of the last forward and its backward. A row is a token on its way to one of its experts.
+    """Results of the last forward and its backward. A row is a token that is sent to one of its experts.
 
     step          number of forwards with gradients, the same on all peers
-    participants  peers that took part to the end
+    participants  number of peers that took part until the end
     lost          ids of the peers that were lost
-    missing       experts without a peer: their tokens use other experts, until sync()
-    taken_over    experts without a peer that this peer took over, and the steps of its copies
-    load          rows of this peer for each expert
-    rows          number of all these rows
-    dropped       rows without an answer; the other experts of the token have its whole weight
-    computed      rows, of any peer, that this peer's experts computed
-    no_gradient   rows without a gradient, because a peer was lost in the backward, or since the forward
-    repeated      attempts in which a peer was lost
-    tx_bytes      payload sent to other peers, rows and counts, both ways, by the attempts that counted
-    rx_bytes      the same, received
-    waited_s      seconds without anything to compute
+    missing       experts without a peer: until sync(), their tokens use other experts
+    taken_over    experts of lost peers that this peer took over, and the steps of its copies
+    load          number of this peer's rows for each expert
+    rows          total number of these rows
+    dropped       number of rows without an answer; the other experts of the token share its weight
+    computed      number of rows, of any peer, that this peer's experts computed
+    no_gradient   number of rows without a gradient, because a peer was lost in the backward or since the forward
+    repeated      number of attempts in which a peer was lost
+    tx_bytes      payload bytes sent to other peers, rows and counts, both ways, by the attempts that counted
+    rx_bytes      the same for payload received
+    waited_s      time without anything to compute, in seconds
     """
 
     step: int = 0
@@ -73,7 +73,7 @@ def _bytes_of(tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def _tensor_of(part: memoryview, like: torch.Tensor) -> torch.Tensor:
-    """Returns a copy, in rows of the same width."""
+    """Returns a copy of the bytes as rows of the same width as `like`."""
     if not len(part):
         return like.new_empty(0, like.shape[1])
     flat = torch.frombuffer(bytearray(part), dtype=like.dtype)
@@ -84,14 +84,14 @@ def _row_bytes(rows: torch.Tensor) -> int:
     return int(rows.shape[1] * rows.element_size())
 
 
-# ---- rows in transfer
+# ---- transfer of rows
 
 
 class _Rows:
-    """The rows of this peer: in order of chunks, and within them of experts."""
+    """The rows of this peer, sorted by chunk and then by expert."""
 
     def __init__(self, chosen: torch.Tensor, experts: int, chunks: int) -> None:
-        """chosen: the experts of each token."""
+        """chosen: numbers of each token's experts."""
         tokens, each = chosen.shape
         token = torch.arange(tokens, device=chosen.device).repeat_interleave(each)
         key = (token * chunks).div(max(1, tokens), rounding_mode="floor") * experts + chosen.reshape(-1)
@@ -119,10 +119,10 @@ class _Pass(_overlap.Job):
         self.out = torch.zeros_like(given)
 
     def begin(self, chunk: int) -> None:
-        """Begins an attempt, and discards the results of earlier ones."""
+        """Begins an attempt, and discards the results of earlier attempts."""
 
     def commit(self, chunk: int) -> None:
-        """Makes the results of an attempt count."""
+        """Makes the results of the attempt final."""
 
     def _slices(self, chunk: int, experts: Sequence[int]) -> List[torch.Tensor]:
         return [self.given[self.rows.span(chunk, expert)] for expert in experts]
@@ -136,7 +136,7 @@ class _Pass(_overlap.Job):
             begin = end
 
     def _rows_in(self, peer: int, part: memoryview, count: int) -> Optional[torch.Tensor]:
-        """Returns this number of rows; None, with a warning, if the part has another number."""
+        """Returns this number of rows; or None, with a warning, if the part has another size."""
         if len(part) != count * _row_bytes(self.given):
             name = self.moe._members[peer]
             _log.warning("%s: ignoring data from %s: %d bytes for %d rows of %d", self.moe.label, name,
@@ -152,9 +152,9 @@ class _Forward(_Pass):
     def __init__(self, moe: MoE, rows: _Rows, given: torch.Tensor, keeps: bool) -> None:
         super().__init__(moe, rows, given)
         self._keeps = keeps
-        # For the backward, for each chunk and peer:
+        # Kept for the backward, by chunk and peer:
         self.kept: Dict[int, Dict[str, List[_Computed]]] = {}
-        self.answered: Dict[int, Dict[str, List[int]]] = {}  # the experts that have computed this peer's rows
+        self.answered: Dict[int, Dict[str, List[int]]] = {}  # experts that have computed this peer's rows
         self._computed: Dict[int, int] = {}
 
     def begin(self, chunk: int) -> None:
@@ -182,7 +182,7 @@ class _Forward(_Pass):
         self.answered[chunk][self.moe._members[self.moe._rank]] = own
 
     def _compute(self, chunk: int, peer: int, slices: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Computes each slice by an expert of this peer."""
+        """Computes each slice with an expert of this peer."""
         made, kept = [self.given[:0]], []
         for expert, rows in zip(self.moe._experts_of(self.moe._rank), slices):
             if not len(rows):
@@ -223,7 +223,8 @@ class _Forward(_Pass):
 
 
 class _Backward(_Pass):
-    """Gradients are sent to the peers that have computed the rows. Gradients of parameters count when a chunk does."""
+    """The backward pass. Sends gradients to the peers that have computed the rows. The gradients of a chunk are only
+    added to those of the parameters if the chunk succeeds."""
 
     def __init__(self, forward: _Forward, given: torch.Tensor) -> None:
         super().__init__(forward.moe, forward.rows, given)
@@ -256,11 +257,12 @@ class _Backward(_Pass):
         self._brought[chunk] += self.rows.count(chunk, own)
 
     def _differentiate(self, chunk: int, kept: Sequence[_Computed], rows: torch.Tensor) -> torch.Tensor:
-        """Returns the gradients of the experts' inputs, and adds the gradients of their parameters."""
+        """Computes the gradients of the experts' inputs, which it returns, and of their parameters, which it adds up.
+        """
         made, found = [self.given[:0]], self._found[chunk]
         for (expert, given, out), gradient in zip(kept, rows.split([len(given) for _, given, _ in kept])):
             parameters = [one for one in self.moe.experts[expert].parameters() if one.requires_grad]
-            # An attempt may fail, and the next one needs the same graph.
+            # Keeps the graph, because the attempt may fail and the next one needs it.
             gradients = torch.autograd.grad(
                 out, [given, *parameters], gradient, retain_graph=True, allow_unused=True
             ) if out.requires_grad else [None]
@@ -291,7 +293,7 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
     def forward(ctx: Any, given: torch.Tensor, _anchor: torch.Tensor, job: _Forward) -> Any:
         job.moe._carry_out(job)
         answered, out = job.are_answered(), job.out
-        job.given = job.out = given[:0]  # otherwise the result would keep itself alive
+        job.given = job.out = given[:0]  # breaks a cycle that would keep the result alive
         ctx.job = job
         ctx.mark_non_differentiable(answered)
         return out, answered
@@ -310,24 +312,25 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
 
 
 class MoE(torch.nn.Module):  # type: ignore[misc]
-    """A layer of experts, each of which one peer computes; tokens are sent to experts of other peers and back.
+    """A layer of experts that are distributed over the peers. Tokens are sent to the peers of their experts, and the
+    results back.
 
-    experts: modules that keep the shape of their input, rows of tokens; all of them on all peers, in the same order.
-        Each peer trains its experts; the others are copies.
-    router: a module that makes a number for each expert of each token; each peer has one, and averages its gradients
-        with the others', as for all parameters outside experts (shared_parameters()).
-    comm: the communicator. Forward and backward are joint.
-    top_k: number of experts of a token, those with the largest probabilities. Their outputs are added, each weighted by
-        its share of their total probability; with top_k=1 by its probability.
-    chunks: number of pieces of a peer's tokens, whose transfers overlap.
-    on_death: after the loss of a peer: "drop" its experts, or let others "take_over" from the copies that sync() makes.
-    tag: of the first of 2 + 2 * chunks operations. Layers that are not used at the same time may share it.
-    label: in logs and recordings.
-    max_bytes: limit of the bytes of a chunk that one peer receives, the same on all peers. If a peer sends more, all
+    experts: modules that map rows of tokens to rows of the same shape; all of them on all peers, in the same order.
+        Each peer trains its own experts; the others are copies.
+    router: a module that returns a number for each expert of each token. Each peer has one, and averages its gradients
+        with the others', as for all parameters outside experts (see shared_parameters()).
+    comm: the communicator. All peers must call forward and backward together.
+    top_k: number of experts of each token, those with the largest probabilities. Their outputs are summed, each
+        weighted by its share of their total probability; with top_k=1, by its probability.
+    chunks: number of pieces into which a peer's tokens are divided, so that transfers and computation overlap.
+    on_death: "drop" the experts of a lost peer, or let others "take_over" them from the copies that sync() makes.
+    tag: first of 2 + 2 * chunks tags. Layers that are not used at the same time may share them.
+    label: name of the layer in logs and recordings.
+    max_bytes: limit for the bytes of a chunk that one peer receives, the same on all peers. If a peer sends more, all
         peers raise InvalidUsage with its id, without allocating memory for it.
 
-    info has the results of the last forward and its backward, and aux_loss is small if all experts have equal load.
-    Failures other than lost peers leave forward() or backward() as a PCCLError, and operations in progress end on all
+    info has the results of the last forward and its backward. aux_loss is small if all experts have equal load. For
+    failures other than lost peers, forward() and backward() raise a PCCLError, and operations in progress end on all
     peers.
     """
 
@@ -372,11 +375,11 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     @property
     def owners(self) -> Tuple[Optional[str], ...]:
-        """The id of the peer that computes each expert; None without one. Empty until peers have met."""
+        """Id of the peer that computes each expert, or None if there is none. Empty until the peers have met."""
         return tuple(None if one is None else self._members[one] for one in self._owners)
 
     def rejoin(self, comm: Communicator) -> None:
-        """Continues with another communicator. This peer is then a newcomer that keeps its experts' state."""
+        """Continues with a different communicator. This peer is then a newcomer, but keeps the state of its experts."""
         self.comm = comm
         self._members: Tuple[str, ...] = ()
         self._owners: List[Optional[int]] = []
@@ -389,9 +392,10 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return tuple(expert for expert, owner in enumerate(self._owners) if owner is None)
 
     def sync(self) -> MoEInfo:
-        """Assigns a peer to each expert, also to experts without one, with an equal number of experts for each peer;
-        moves the parameters of reassigned experts. Joint. With on_death="take_over", also copies each to the peer that
-        would take it over. Call it between steps: after newcomers were admitted, and at intervals for the copies."""
+        """Assigns each expert to a peer, so that all peers have about the same number of experts, and moves the
+        parameters of reassigned experts. All peers call it. With on_death="take_over", also copies each expert to the
+        peer that would take it over. Call it between steps: after newcomers were admitted, and regularly to update the
+        copies."""
         self.info = MoEInfo(step=self._step)
         self._meet(_SYNC)
         return self.info
@@ -450,7 +454,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return True
 
     def _checked_report(self, peer: str, data: bytes) -> Mapping[str, Any]:
-        """Parses and checks a peer's report. All peers get the same, so all raise the same errors."""
+        """Parses and checks a peer's report. All peers get the same reports, so all raise the same errors."""
         try:
             said: Mapping[str, Any] = json.loads(data)
             settings, versions, owned = said["settings"], said["versions"], said["owned"]
@@ -478,7 +482,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         for move in moves:
             if move.source == rank:
                 outgoing[move.target] += self._state_of(move.expert)
-        due = [0] * len(members)  # in bytes; all know the moves, so a peer that announces more is detected at once
+        # In bytes; all peers know the moves, so one that announces more is detected immediately
+        due = [0] * len(members)
         for move in moves:
             due[move.target] += sum(one.numel() * one.element_size() for one in self._state_of(move.expert))
         try:
@@ -513,7 +518,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     # ---- forward
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Returns the layer's output for tokens, which are in the last dimension."""
+        """Returns the layer's output. The last dimension of x is the size of a token."""
         keeps = torch.is_grad_enabled()
         if not self._members:
             self._meet(_PLACE)
@@ -525,7 +530,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         weights, chosen = self._route(tokens)
         rows = _Rows(chosen, len(self.experts), self.chunks)
         self.info = MoEInfo(step=self._step, missing=self._missing(), load=rows.load, rows=len(rows.token))
-        anchor = torch.zeros(0, requires_grad=keeps)  # gives parameters gradients even if the input has none
+        anchor = torch.zeros(0, requires_grad=keeps)  # gives parameters gradients even if the input needs none
         job = _Forward(self, rows, tokens.detach()[rows.token], keeps)
         out, answered = _Through.apply(tokens[rows.token], anchor, job)
         self.info.dropped = int((~answered).sum())
@@ -533,7 +538,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return torch.zeros_like(tokens).index_add(0, rows.token, out * shares[:, None].to(out.dtype)).view_as(x)
 
     def _route(self, tokens: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        """Returns the probabilities of each token's experts, and their numbers."""
+        """Returns the probabilities and the numbers of each token's experts."""
         logits = self.router(tokens)
         experts = len(self.experts)
         if logits.shape != (len(tokens), experts):
@@ -547,7 +552,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return weights, chosen
 
     def _balance(self, probabilities: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        """Returns 1 for an equal load of all experts, and up to their number otherwise."""
+        """Returns 1 if all experts have equal load, and up to the number of experts otherwise."""
         experts = len(self.experts)
         taken = torch.bincount(chosen.reshape(-1), minlength=experts) / max(1, chosen.numel())
         return experts * (taken * probabilities.sum(0) / max(1, len(probabilities))).sum()
@@ -584,8 +589,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     # ---- checkpoints
 
     def get_extra_state(self) -> torch.Tensor:
-        """Returns the training step of this peer's copy of each expert: part of the state_dict(). Each peer saves and
-        loads its state; when they meet again, each expert continues with the best copy of all peers."""
+        """Returns the training step of this peer's copy of each expert, as part of the state_dict(). Each peer saves
+        and loads its own state. When they meet again, each expert continues from the best copy of all peers."""
         return torch.tensor([self._step, *self._versions])
 
     def set_extra_state(self, state: torch.Tensor) -> None:
@@ -599,8 +604,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
 
 def shared_parameters(model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
-    """Yields the parameters of a model that belong to no expert: each peer has them, and averages their gradients with
-    the others'."""
+    """Yields the parameters of a model that do not belong to experts. Each peer has these, and averages their gradients
+    with the others'."""
     of_experts = {
         id(one) for layer in model.modules() if isinstance(layer, MoE) for one in layer.experts.parameters()
     }

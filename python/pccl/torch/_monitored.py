@@ -1,8 +1,9 @@
-"""A barrier that reports missing ranks. torch's function, dist.monitored_barrier(), supports gloo only.
+"""A barrier that reports missing ranks, because torch's dist.monitored_barrier() only supports gloo.
 
-Rank 0 receives a message from each other rank, and sends each one the list of missing ranks. Missing ranks get it too,
-and read it when they arrive. Each rank then reports whether it had given up before, because rank 0 itself may be late.
-So every rank takes part in the same number of transfers, and no transfer of one barrier is left for the next one.
+Rank 0 receives a message from each other rank, and sends each of them the list of missing ranks. Missing ranks are sent
+the list too, and read it when they arrive. Each rank then reports whether it had given up before, because rank 0 itself
+may be late. Every rank thus takes part in the same number of transfers, and no barrier leaves a transfer behind for the
+next one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _receive(group: Launching, count: int, rank: int) -> Work:
 
 
 def _collect_arrivals(group: Launching, limit: timedelta) -> List[int]:
-    """Returns the missing ranks, on rank 0."""
+    """Returns the missing ranks. Called on rank 0."""
     end = time.monotonic() + limit.total_seconds()
     others = range(1, group.size())
     calls = {rank: _receive(group, 1, rank) for rank in others}
@@ -52,7 +53,7 @@ def _collect_arrivals(group: Launching, limit: timedelta) -> List[int]:
 
 
 def _report_arrival(group: Launching, limit: timedelta) -> List[int]:
-    """Returns the missing ranks, on any other rank."""
+    """Returns the missing ranks. Called on all other ranks."""
     call = group.send([torch.zeros(1, dtype=torch.uint8)], 0, _TAG)
     verdict = _receive(group, group.size(), 0)
     has_come = _has_come(call, time.monotonic() + limit.total_seconds())
@@ -62,21 +63,23 @@ def _report_arrival(group: Launching, limit: timedelta) -> List[int]:
         return [0]
     missing = [rank for rank in range(group.size()) if told[rank]]
     if group.rank() not in missing:
-        end.wait()  # rank 0 waits for it, and this one may leave next
+        end.wait()  # rank 0 waits for this send, and this rank may leave next
     return missing
 
 
 def monitored_barrier(
     group: Any = None, timeout: Optional[timedelta] = None, wait_all_ranks: bool = False
 ) -> None:
-    """Waits for all ranks of a process group of this backend, by default the default group. Raises CollectiveError with
-    all ranks that have not called it within the timeout (by default the group's), on every rank that has, and on those
-    that call it later. wait_all_ranks: the message begins with all of them, not with the first one."""
+    """Waits for all ranks of a process group of this backend, by default the default group. If ranks have not called it
+    within the timeout, by default the group's, raises CollectiveError with these ranks, both on the ranks that have
+    called it and on those that call it later. wait_all_ranks: begin the message with all missing ranks instead of the
+    first one."""
     (group or dist.group.WORLD).monitored_barrier(timeout, wait_all_ranks)
 
 
 def carry_out(group: Launching, limit: timedelta, wait_all_ranks: bool) -> None:
-    """Raises an error in gloo's words, for which programs search. Without wait_all_ranks it begins with one rank."""
+    """Performs the barrier. Raises errors in gloo's words, for which programs search. Without wait_all_ranks, the
+    message begins with one rank."""
     is_root, limit_ms = group.rank() == 0, int(limit.total_seconds() * 1000)
     missing = _collect_arrivals(group, limit) if is_root else _report_arrival(group, limit)
     if not missing:

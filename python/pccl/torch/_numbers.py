@@ -11,13 +11,13 @@ import torch
 
 from .._errors import InvalidArgument
 
-_EXACT = 1 << 53  # whole numbers up to here are exact in a float64
+_EXACT = 1 << 53  # integers up to this value are exact in a float64
 
 Found = List[Tuple[str, float]]
 
 
 def _of_numpy(value: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # if it was not imported, the value is not one of its numbers
+    numpy = sys.modules.get("numpy")  # if numpy was not imported, the value is not from numpy
     return numpy is not None and isinstance(value, getattr(numpy, "generic", ()))
 
 
@@ -72,7 +72,7 @@ def replace(value: Any, take: Callable[[], float], *, flags: bool = True) -> Any
 
 
 def as_tensor(name: str, found: Found) -> Tuple[str, torch.Tensor]:
-    """Returns the tensor of these numbers and its name. The name depends on their paths, so that peers with other
-    numbers are detected."""
+    """Returns the name and the tensor of these numbers. The name depends on their paths, so that peers with different
+    ones are detected."""
     where = zlib.crc32("\n".join(path for path, _ in found).encode())
     return f"{name}.numbers#{where:08x}", torch.tensor([number for _, number in found], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Objects of other ranks without pickles that run code."""
+"""Objects received from other ranks, without pickles that can run code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = "refuse_pickles() allows plain data only: None, bool, int, float, str, 
 
 
 class _Plain(pickle.Unpickler):
-    """Loads data without classes and functions, so that loading runs no code of the sender."""
+    """An unpickler that rejects classes and functions, so that loading runs no code of the sender."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"another rank has sent {module[:100]!r}.{name[:100]!r}: {_WORDS}")
@@ -24,13 +24,13 @@ class _Plain(pickle.Unpickler):
 
 
 def refuse_pickles() -> None:
-    """Makes torch.distributed's object collectives of this process load plain data only.
+    """Makes torch.distributed's object collectives in this process load plain data only.
 
     all_gather_object(), broadcast_object_list(), gather_object(), scatter_object_list() and recv_object_list() send
-    pickles, and a pickle can run code in the process that loads it. After this call they raise
-    pickle.UnpicklingError for everything but None, bool, int, float, str, bytes, list, tuple, dict and set. It affects
-    all process groups: features that send other objects, for example torch.distributed.checkpoint, fail. Call it
-    before the first collective.
+    pickles, and a pickle can run code in the process that loads it. After this call they raise pickle.UnpicklingError
+    for everything but None, bool, int, float, str, bytes, list, tuple, dict and set. This affects all process groups:
+    features that send other objects, for example torch.distributed.checkpoint, fail. Call it before the first
+    collective.
     """
     if not hasattr(_c10d, "_unpickler"):
         raise InvalidUsage(f"refuse_pickles: torch {torch.__version__} loads objects in an unsupported way")

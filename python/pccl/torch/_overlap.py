@@ -1,12 +1,12 @@
-"""Work that peers do for each other: parts are sent to workers, answers return, and chunks overlap.
+"""Work that peers do for each other: a peer sends parts to workers and receives their answers, and the chunks of the
+work overlap.
 
-Each chunk is two all-to-alls: one sends the parts to the workers, one returns the answers. The work on a part begins at
-its arrival, which is provisional; its answer is sent when all have agreed that all parts have arrived. During the work
-the next chunk and the answers of the previous one are in transfer.
+Each chunk takes two all-to-alls: one sends the parts to the workers, one returns the answers. The work on a part begins
+as soon as it arrives, which is provisional. Answers are sent only after all peers have agreed that all parts have
+arrived. While a chunk is worked on, the next one and the answers of the previous one are in transfer.
 
-An all-to-all has the same outcome for all. So all know which chunks are done, and launch the same operations, also
-after a loss: the answers of a chunk if its parts have arrived, and no decision depends on data that only some have
-seen.
+An all-to-all has the same outcome for all, so all know which chunks are complete. All launch the same operations, even
+after a loss: the answers of a chunk if its parts have arrived. No decision depends on data that only some have seen.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PCCLError, PeerLostError
 from .._handles import AsyncBlobsHandle
 
-LOST = PeerLostError, MembersChangedError  # for all alike: the remaining peers begin again
+LOST = PeerLostError, MembersChangedError  # failures that all peers see; the remaining ones start over
 TAGS_OF_A_CHUNK = 2
-_AHEAD = 2  # limit of chunks on their way to workers; more would share the link and arrive later
+_AHEAD = 2  # limit for chunks on their way to workers; more would only share the bandwidth and arrive later
 
 
 class Job:
-    """The work, and the peers that request it. Peers are numbers among the members."""
+    """The work, and the peers that request it. Peers are given by their index among the members."""
 
     def parts(self, chunk: int) -> List[Any]:
-        """Returns the part for each member; this peer's is empty."""
+        """Returns the part for each member. The part for this peer itself is empty."""
         raise NotImplementedError
 
     def work(self, chunk: int, peer: int, part: memoryview) -> Any:
-        """Returns the answer to a member's part, which has arrived but may still be discarded."""
+        """Returns the answer to a member's part. The part has arrived, but the answer may still be discarded."""
         raise NotImplementedError
 
     def work_alone(self, chunk: int) -> None:
-        """Works on this peer's part."""
+        """Works on this peer's own part."""
         raise NotImplementedError
 
     def take(self, chunk: int, peer: int, answer: memoryview) -> None:
-        """Takes a member's final answer."""
+        """Receives a member's final answer."""
         raise NotImplementedError
 
 
@@ -53,7 +53,7 @@ class Traffic:
 
 
 class Exchange:
-    """One attempt to do some chunks among some members."""
+    """An attempt to process some chunks among some members."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Exchange:
         traffic: Traffic,
         max_bytes: int,
     ) -> None:
-        """max_bytes: limit of the bytes that one member receives in an operation; the same on all members."""
+        """max_bytes: limit for the bytes that one member receives in an operation; the same on all members."""
         self._max_bytes = max_bytes
         self._comm, self._members, self._tag, self._label = comm, tuple(members), tag, label
         self._job, self._traffic = job, traffic
@@ -79,14 +79,14 @@ class Exchange:
         self._stopped = False
 
     def run(self, chunks: Sequence[int]) -> Set[int]:
-        """Returns the chunks that have failed, the same on all members."""
+        """Returns the chunks that have failed, which are the same on all members."""
         self._queue = list(chunks)
         self._alone = deque(chunks)
         try:
             self._launch_parts(_AHEAD)
             for place, chunk in enumerate(self._queue):
                 have_come = self._await(self._parts[chunk]) is not None
-                self._launch_parts(place + 1 + _AHEAD)  # also if no part has arrived here
+                self._launch_parts(place + 1 + _AHEAD)  # even if no part has arrived here
                 self._answers[chunk] = self._launch(chunk, 1, self._made[chunk]) if have_come else None
             failed = {chunk for chunk in self._queue if not self._finish(chunk)}
             while self._alone:
@@ -130,7 +130,8 @@ class Exchange:
         return arrived
 
     def _await(self, handle: Optional[AsyncBlobsHandle]) -> Optional[List[Tuple[str, memoryview]]]:
-        """Returns the received parts; None if the operation has failed. Works on this peer's parts during the wait."""
+        """Returns the received parts, or None if the operation has failed. Works on this peer's own parts during the
+        wait."""
         if handle is None:
             return None
         while self._alone and not handle.test():
@@ -158,13 +159,13 @@ class Exchange:
         return True
 
     def _stop(self) -> None:
-        """Ends the operations in progress on all peers, for an exception. The others' next operations wait until this
+        """Ends the operations in progress on all peers, after an exception. The others' next operations wait until this
         peer leaves."""
         self._stopped = True
         try:
             self._comm.abort()
         except PCCLError:
-            pass  # the communicator has ended, and with it all operations
+            pass  # the communicator has ended, and all operations with it
         for handle in (*self._parts.values(), *self._answers.values()):
             if handle is not None:
                 handle.wait()

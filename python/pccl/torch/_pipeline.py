@@ -1,4 +1,4 @@
-"""Stages of a pipeline that are made of modules."""
+"""Pipeline stages made of modules."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from .._errors import InvalidArgument
 
 
 class PipelineStage:
-    """A sequence of torch modules as a stage of pccl.methods.Pipeline, from the residual stream of the previous stage
-    to that for the next.
+    """A sequence of torch modules as a stage of pccl.methods.Pipeline. It maps the residual stream of the previous
+    stage to that of the next.
 
-    modules: in their order.
-    optimizer: makes an optimizer of the parameters, for example lambda parameters: torch.optim.AdamW(parameters, 4e-4).
-    first: on the first stage, (micro-batch) -> the input of its first module.
-    loss: on the last stage, (output of its last module, micro-batch) -> a scalar.
-    max_norm: longer gradients of the stage are scaled down to that.
-    scheduler: makes a scheduler of the optimizer; it counts the steps of this peer.
+    modules: the modules, in order. optimizer: a function that creates the optimizer of the parameters, for example
+        lambda parameters: torch.optim.AdamW(parameters, 4e-4). first: on the first stage, (micro-batch) -> the input of
+        its first module. loss: on the last stage, (output of its last module, micro-batch) -> a scalar. max_norm: limit
+        to which longer gradients of the stage are scaled down. scheduler: a function that creates a scheduler for the
+        optimizer; it counts the steps of this peer.
     """
 
     def __init__(

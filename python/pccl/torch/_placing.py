@@ -1,4 +1,4 @@
-"""Assignment of experts to peers: pure functions of reports that are the same on all peers."""
+"""Assigns experts to peers. These are pure functions of reports that are the same on all peers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import List, Optional, Sequence, Tuple
 class Holding:
     """The report of one peer.
 
-    versions: of its copy of each expert; a greater version has been trained more.
-    owned: the experts that it has computed until now.
+    versions: version of its copy of each expert; higher versions have been trained for longer. owned: experts that it
+        has computed so far.
     """
 
     versions: Tuple[int, ...]
@@ -20,7 +20,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Move:
-    """An expert whose parameters one peer sends to another; both are numbers of holdings."""
+    """An expert whose parameters one peer sends to another. Both peers are indices of holdings."""
 
     expert: int
     source: int
@@ -28,10 +28,10 @@ class Move:
 
 
 def place(before: Sequence[Optional[int]], peers: int) -> List[int]:
-    """Returns the peer of each expert. before: the present peer of each, or None. peers: number of peers.
+    """Returns the peer of each expert. before: the current peer of each expert, or None. peers: number of peers.
 
-    All peers get the same number of experts, or one more. Experts move only for that balance; an expert without a peer
-    is assigned to the peer with the fewest, so at first to all in turn.
+    The numbers of experts per peer differ by at most one. Experts move only to achieve that balance. An expert without
+    a peer is assigned to the peer with the fewest, so the initial assignment is round-robin.
     """
     had = [sum(owner == peer for owner in before) for peer in range(peers)]
     each, more = divmod(len(before), peers)
@@ -54,7 +54,8 @@ def place(before: Sequence[Optional[int]], peers: int) -> List[int]:
 
 
 def owners_of(holdings: Sequence[Holding], experts: int) -> List[Optional[int]]:
-    """Returns the peer that has computed each expert until now; of several, the one with the highest version."""
+    """Returns the peer that has computed each expert so far. If there are several, returns the one with the highest
+    version."""
     found: List[Optional[int]] = []
     for expert in range(experts):
         have = [peer for peer, one in enumerate(holdings) if expert in one.owned]
@@ -63,7 +64,8 @@ def owners_of(holdings: Sequence[Holding], experts: int) -> List[Optional[int]]:
 
 
 def heirs_of(owners: Sequence[Optional[int]], peers: int) -> List[Optional[int]]:
-    """Returns the peer that would get each expert if only its peer failed; None: no peer has it, or none is left."""
+    """Returns the peer that would get each expert if only its current peer failed. None: no peer has it, or none would
+    be left."""
     if peers < 2:
         return [None] * len(owners)
     heirs: List[Optional[int]] = []

@@ -1,8 +1,9 @@
-"""Membership that a program assigns to an existing process group: torch.distributed._reconfigure(), from torch 2.14 on.
+"""Membership that a program assigns to an existing process group, with torch.distributed._reconfigure() (torch 2.14 or
+later).
 
-Experimental, as in torch. Each process has a handle, which the program distributes by its own means; each caller with
-the same uuid and handles is a rank of the next world. No store takes part: the master knows the members. A handle is
-the address of the master, if it is known, and the peer's id, or the name with which it will join.
+Experimental, as in torch. Each process has a handle, which the program distributes by its own means. All callers with
+the same uuid and handles are the ranks of the next world. No store is needed, because the master knows the members. A
+handle consists of the address of the master, if it is known, and the peer's id or the name under which it will join.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Unformed(World):
         return f"{_SCHEME}{os.environ.get('PCCL_MASTER', '')}/{self._name}"
 
     def connect(self, handles: Sequence[str], limit: timedelta) -> Communicator:
-        """Connects. Returns when the others have admitted this process."""
+        """Connects to the master. Returns when the other peers have admitted this process."""
         addresses = [address for address in (_parts(one)[0] for one in handles) if address]
         if not addresses:
             raise ValueError("pccl: reconfigure: no handle contains a master; set PCCL_MASTER to host:port")
@@ -61,7 +62,7 @@ class Unformed(World):
 
 
 def _parts(handle: str) -> Tuple[str, str]:
-    """Returns the parts of a handle: the address of the master, and the id or name."""
+    """Splits a handle into the master's address and the peer's id or name."""
     address, slash, who = handle[len(_SCHEME) :].partition("/")
     if not handle.startswith(_SCHEME) or not slash:
         raise ValueError(f"pccl: reconfigure: {handle!r} is not a handle of this backend")
@@ -69,15 +70,15 @@ def _parts(handle: str) -> Tuple[str, str]:
 
 
 def _present(comm: Communicator, handles: Sequence[str]) -> List[Optional[str]]:
-    """Returns the ids of the handles' peers; None for those not in the run."""
+    """Returns the peer id for each handle, or None if its peer is not in the run."""
     members = comm.members()
     known = {**{comm.name_of(one): one for one in members}, **{one: one for one in members}}
     return [known.get(_parts(handle)[1]) for handle in handles]
 
 
 def _update(comm: Communicator, patience: Patience) -> None:
-    """Admits newcomers; all members call it. If that takes too long it continues, and the next attempt waits for its
-    end."""
+    """Admits newcomers. All members call it. If a call is interrupted by its timeout, the update continues, and the
+    next call waits for it."""
     if comm not in _updates:
         _updates[comm] = _threads.start(comm.update_topology)
     while not _updates[comm].wait(_threads.SLICE_S):
@@ -86,7 +87,7 @@ def _update(comm: Communicator, patience: Patience) -> None:
 
 
 def _gather(comm: Communicator, handles: Sequence[str], limit: timedelta) -> List[str]:
-    """Returns the ids of all handles, once all are present."""
+    """Waits until the peers of all handles are present. Returns their ids."""
     found = _present(comm, handles)
     patience = Patience(limit, lambda: f"{found.count(None)} of {len(handles)} handles missing", "reconfigure")
     while None in found:
@@ -98,8 +99,8 @@ def _gather(comm: Communicator, handles: Sequence[str], limit: timedelta) -> Lis
 
 
 def carry_out(world: World, opts: Any, timeout: timedelta) -> Tuple[World, Group]:
-    """Returns the world of these handles, and the group of all its ranks. If it fails, the previous world is unchanged;
-    the next attempt needs another uuid."""
+    """Returns the world of these handles, and the group of all its ranks. On failure the previous world is unchanged,
+    and the next attempt needs a new uuid."""
     handles, is_ordered = list(opts.handles), not isinstance(opts.handles, (set, frozenset))
     limit = getattr(opts, "timeout", None) or timeout
     if opts.uuid in _used:

@@ -1,13 +1,13 @@
 """Rendezvous of the processes of torch.distributed: how they find their master and each other, and the order in which
 they join.
 
-Ranks are the order of admission, so that collectives need not rearrange anything. With a store (env://, tcp://, ...)
-rank 0 therefore admits the others one after another: each sends a request through the store, and connects when the
-answer has the master's address. A process with init_method="pccl://host:port?world_size=n" has the rank of its
-admission.
+Ranks follow the order of admission, so that collectives need not rearrange anything. With a store (env://, tcp://,
+...), rank 0 therefore admits the others one after another. Each sends a request through the store, and connects when
+the answer contains the master's address. With init_method="pccl://host:port?world_size=n", the order of admission
+determines the rank of a process.
 
-Keys may be left from earlier worlds of a store that outlives them, as torchrun's does: so requests are numbered, each
-process makes a new one, and rank 0 answers those without a final answer.
+A store may outlive its worlds, as torchrun's does, and still contain keys of earlier ones. Requests are therefore
+numbered: each process makes a new one, and rank 0 answers all that have no final answer.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from ._world import World
 _log = logging.getLogger("pccl")
 
 LOG_EVERY_S = 10.0  # interval of the warnings about missing ranks
-IDLE_EXIT_MS = 30000  # a master started here ends this long after its last peer
-_PAUSES_S = (0.002, 0.1)  # intervals of polling: first and longest
-# Such a master is not restarted, so its peers use the shortest wait for a new one.
+IDLE_EXIT_MS = 30000  # time after the departure of its last peer at which a master started here exits
+_PAUSES_S = (0.002, 0.1)  # first and longest polling interval
+# A master started here is never restarted, so its peers use the shortest wait for a new one.
 _DETACHED_PEER = {"master_lost_ms": 60001}  # more than alone_ms
 
-_masters: List["subprocess.Popen[bytes]"] = []  # keeps running ones alive, as Python warns about dropped ones
+_masters: List["subprocess.Popen[bytes]"] = []  # keeps running masters alive, because Python warns about dropped ones
 
 
 class Patience:
-    """Paces a wait for others, reports the missing ones, and ends it."""
+    """Paces a wait for other processes, reports the missing ones, and ends the wait after the timeout."""
 
     def __init__(self, timeout: timedelta, missing: Callable[[], str], call: str = "init_process_group") -> None:
         self._call, self._missing = call, missing
@@ -55,7 +55,7 @@ class Patience:
         self._pause_s = _PAUSES_S[0]
 
     def pause(self) -> bool:
-        """Sleeps. Returns true if it has just warned about the missing ones. Raises CollectiveError after the timeout.
+        """Sleeps. Returns true if it has just logged the missing processes. Raises CollectiveError after the timeout.
         """
         time.sleep(self._pause_s)
         self._pause_s = min(1.5 * self._pause_s, _PAUSES_S[1])
@@ -79,22 +79,22 @@ class Patience:
 
 
 def _own_host() -> str:
-    """Returns the address of this process for others, as set by the launcher."""
+    """Returns this process's address for the others, as set by the launcher."""
     return os.environ.get("MASTER_ADDR") or socket.gethostname()
 
 
 def _start_master() -> str:
-    """Starts a master in a separate session, which outlives this process and ends with its last peer. Returns its
-    address."""
+    """Starts a master in a separate session, so that it outlives this process. It exits after its last peer has left.
+    Returns its address."""
     path = _programs.find("pccl-master")
     if path is None:
         raise CollectiveError(
             "init_process_group: pccl-master not found; set PCCL_MASTER to the address of a running one"
         )
-    # No peer can have been in a run at this port, so the master starts one at once.
+    # found_after_ms=0: the master starts a run immediately, because no peer can have been in one at this port.
     command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
     output = b""
-    for host in ("[::]", "0.0.0.0"):  # the second one for systems without IPv6
+    for host in ("[::]", "0.0.0.0"):  # the second one is for systems without IPv6
         master = subprocess.Popen(
             [*command, f"--listen={host}:0"],
             stdin=subprocess.DEVNULL,
@@ -117,13 +117,13 @@ def _start_master() -> str:
 
 
 class _Admission:
-    """The requests and answers, on rank 0."""
+    """The requests and answers, as seen by rank 0."""
 
     def __init__(self, store: Any, size: int) -> None:
         self._store = store
         self.size = size
         self._seen = 0
-        self._asked: Dict[int, int] = {}  # number of the request, by rank
+        self._asked: Dict[int, int] = {}  # number of the latest request, by rank
         self.inside = 1
 
     def look(self) -> None:
@@ -151,7 +151,7 @@ class _Admission:
 
 
 def _lead(store: Any, size: int, timeout: timedelta) -> World:
-    """Joins first and admits the others in order, on rank 0."""
+    """Joins first, and then admits the others in order. Called on rank 0."""
     admission = _Admission(store, size)
     try:
         named = os.environ.get("PCCL_MASTER")
@@ -180,7 +180,7 @@ def _admit_all(admission: _Admission, comm: Communicator, ticket: str, timeout: 
 
 
 def _ask(store: Any, rank: int, timeout: timedelta) -> Dict[str, Any]:
-    """Waits until this rank is admitted, on any other rank. Returns rank 0's answer."""
+    """Waits until this rank is admitted. Called on all other ranks. Returns rank 0's answer."""
     number = store.add("pccl/asked", 1)
     store.set(f"pccl/question/{number}", str(rank))
     answer = f"pccl/answer/{number}"
@@ -221,7 +221,7 @@ def _absent(comm: Communicator, size: int) -> List[int]:
 
 # ---- joining, without a store
 
-_arrived: List[World] = []  # world of a rendezvous whose process group is about to be made
+_arrived: List[World] = []  # worlds whose process groups are about to be created
 
 
 def from_master(url: str, timeout: timedelta = timedelta(minutes=30), **_: Any) -> Iterator[Tuple[Any, int, int]]:
@@ -250,8 +250,8 @@ def take_arrived() -> Optional[World]:
 
 
 def _name(rank: Optional[int], size: int) -> str:
-    """Returns the name of a peer for logs and errors. Processes of one host have different names, because the master
-    recognizes an expelled slow peer by its name."""
+    """Returns the name of a peer for logs and errors. Names must differ among the processes of a host, because the
+    master recognizes an expelled slow peer by its name."""
     return f"process {os.getpid()} of {size}" if rank is None else f"rank {rank} of {size}"
 
 
@@ -300,7 +300,7 @@ def _fill(comm: Communicator, size: int, timeout: timedelta, missing: Callable[[
 
 
 def _agree(comm: Communicator, rank: int, size: int, ticket: Dict[str, Any], timeout: timedelta) -> World:
-    """Compares the settings of all processes, which are present, and makes the world."""
+    """Checks that the settings of all processes agree, and creates the world. All processes must be present."""
     own = {"rank": rank, "size": size, "world": ticket["world"], "version": __version__}
     told = comm.all_gather_v(json.dumps(own).encode(), alone_ok=True, label="init_process_group")
     beliefs = [json.loads(bytes(blob)) for _, blob in told]

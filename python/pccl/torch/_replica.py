@@ -1,8 +1,10 @@
-"""The shared state of elastic replicas, and a replica's membership. Its processes decide alike (diloco/_inside.py).
+"""The shared state of elastic replicas, and the membership of a replica. All processes of a replica make the same
+decisions (diloco/_inside.py).
 
 Replicas that have made the same steps have the same state, except for buffers that forward changes in training
-(_statistics.py). Before newcomers receive the state, its holders compare their content here, tensor by tensor. The
-synchronization would remove a holder that differs without naming a tensor, and it would return and differ again.
+(_statistics.py). Before newcomers receive the state, its holders compare their contents here, tensor by tensor. Without
+this, the synchronization would remove a holder that differs without naming a tensor, and the holder would return and
+differ again.
 """
 
 from __future__ import annotations
@@ -29,16 +31,17 @@ from . import _tensors
 from ._state import TrainingState, shared_state
 from ._statistics import Statistics
 
-VOTE_TAG, BUFFERS_TAG = FIRST_TAG + 5, FIRST_TAG + 8  # Membership has the others
+VOTE_TAG, BUFFERS_TAG = FIRST_TAG + 5, FIRST_TAG + 8  # the tags in between belong to Membership
 _DIGESTS_TAG = FIRST_TAG + 9
 _STEP = "elastic.step"
-_NAMED = 4  # tensors in a message
+_NAMED = 4  # limit for the tensors named in a message
 
 _log = logging.getLogger("pccl")
 
 
 class Content:
-    """The shared state of replicas: the model, the optimizer, additions of the program, and the number of steps."""
+    """The shared state of replicas: the model, the optimizer, the program's additional state, and the number of steps.
+    """
 
     position = 0
 
@@ -81,15 +84,15 @@ class Content:
             return list(pool.map(digest, self._state._now()[0]))
 
     def let_differ(self, varies: Sequence[bool]) -> List[bool]:
-        """Lets tensors differ that `varies`, equal on all replicas, or `own` marks. Returns for each tensor whether it
-        must be the same."""
+        """Allows tensors to differ that are marked by `varies`, which is the same on all replicas, or by `own`. Returns
+        for each tensor whether it must be the same."""
         infos = self._state.tensor_infos
         self.statistics.names = {info.name for info, one in zip(infos, varies) if one}
         self._state._let_differ(self.statistics.names)
         return [not info.allow_content_inequality for info in infos]
 
     def let_none_differ(self) -> None:
-        """Prepares the start of a run, after which all replicas hold the same statistics, too."""
+        """Prepares for the start of a run, after which all replicas have the same statistics, too."""
         self._state._let_differ(())
 
     def keep(self) -> List[Tuple[Any, Any]]:
@@ -118,7 +121,7 @@ class Replicas(Membership):
     def __init__(
         self, comm: Communicator, inside: Inside, content: Content, min_peers: int, words: Sequence[str]
     ) -> None:
-        """words: descriptions that must be the same on all, besides the content."""
+        """words: further descriptions that must be the same on all replicas."""
         settings = [
             _membership.listing("model, optimizer and state", content.lines()),
             _membership.listing("elastic", words),
@@ -129,7 +132,7 @@ class Replicas(Membership):
         self.catch_up = self._compare_content
         self._rank: Optional[int] = None
         self._ranks: Dict[str, int] = {}
-        self.newcomers = 0  # number of admissions
+        self.newcomers = 0  # number of newcomers admitted
 
     @property
     def rank(self) -> int:
@@ -140,15 +143,15 @@ class Replicas(Membership):
         return sorted(self._ranks[one] for one in ids)
 
     def join(self, n_attempts: int) -> int:
-        """Connects, and receives the shared state. Returns the number of bytes."""
+        """Connects and receives the shared state. Returns the number of bytes received."""
         self._rank, self.established, self._revision = None, False, 0
         self._content.let_none_differ()
         self._inside.connect(self.comm, n_attempts, lambda: self._fill(self.comm.update_topology))
         return self.meet_all()
 
     def meet_all(self) -> int:
-        """Meets the other replicas. Returns the bytes that this peer received."""
-        _tensors.reshard(self._model)  # a forward of an evaluation leaves it unsharded
+        """Meets the other replicas. Returns the number of bytes that this peer received."""
+        _tensors.reshard(self._model)  # the forward of an evaluation leaves the model unsharded
         meeting = self.meet()
         self.newcomers += meeting.newcomers
         if meeting.newcomers or self._rank is None:
@@ -160,7 +163,7 @@ class Replicas(Membership):
         return min(ids, key=lambda one: self._ranks[one])
 
     def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
-        """Selects the strategy. At the start of a run from checkpoints, which may differ in statistics, one replica
+        """Returns the strategy. When a run starts from checkpoints, which may differ in statistics, a single replica
         provides the state of all."""
         if lowest < highest < ESTABLISHED:
             return self._strategy_of_one_source(own == highest)
@@ -169,8 +172,8 @@ class Replicas(Membership):
     # ---- comparison of content
 
     def _compare_content(self, counts: bool, _: int) -> None:
-        """Determines which tensors may differ, before newcomers receive the state. Joint. Raises StateMismatch if
-        others differ: on the minority; if no majority holds the same, on all replicas and newcomers."""
+        """Determines before newcomers receive the state which tensors may differ. All replicas call it. If others
+        differ, raises StateMismatch on the minority, or on all replicas and newcomers if there is no majority."""
         names = [info.name for info in self._content.state(self._revision).tensor_infos]
         count = len(names)
         values = array("q", [NO_VALUE] * (3 * count))
@@ -189,8 +192,8 @@ class Replicas(Membership):
             self._refuse([names[at] for at in odd], own)
 
     def _refuse(self, names: Sequence[str], own: Optional[int]) -> None:
-        """Raises or logs the mismatch of these tensors. Joint. own: digest of the tensors on this replica; None for a
-        newcomer."""
+        """Raises or logs the mismatch of these tensors. All replicas call it. own: digest of the tensors on this
+        replica, or None for a newcomer."""
         told = exchange_json(self.comm, [self._rank, own, self._content.round], tag=GATHER_TAG)
         holders = {rank: digest for rank, digest, _ in told.values() if digest is not None}
         if len(set(holders.values())) < 2:
@@ -222,7 +225,7 @@ class Replicas(Membership):
             if self._rank is None:
                 free = [rank for rank in range(2 * len(told)) if rank not in taken]
                 new = [one for one, rank in told.items() if rank < 0]
-                # The first process decides for the replica.
+                # The first process decides for the whole replica.
                 found = free[new.index(self.comm.id)] if self._inside.rank == 0 else -1
                 self._rank = self._inside.highest(found)[0]
 

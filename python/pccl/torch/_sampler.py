@@ -1,4 +1,4 @@
-"""Samples of replicas that join, leave and fail (docs/guide/data.md)."""
+"""Distributes samples over replicas that join, leave and fail (docs/guide/data.md)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import torch
 from .._errors import InvalidArgument, InvalidUsage
 from ._elastic import Elastic
 
-_MOST = 1024  # replicas
+_MOST = 1024  # limit for the number of replicas
 
 
 class _Place(NamedTuple):
-    """Place of a run in its samples. They are cut into blocks, whose numbers continue from epoch to epoch."""
+    """Position of a run in its samples. The samples are cut into blocks, which are numbered continuously over the
+    epochs."""
 
     steps: int  # number of steps that have counted
-    fresh: int  # first block that no step has been offered
-    waiting: Tuple[int, ...]  # earlier blocks that are in no step that counted, the oldest first
+    fresh: int  # first block that has not been offered to any step
+    waiting: Tuple[int, ...]  # earlier blocks that are in no step that counted, oldest first
     ranks: Tuple[int, ...]  # replicas of the last step that counted
 
     def line(self, rank: int) -> int:
-        """Returns a replica's place in the queue of blocks: no other living replica has it."""
+        """Returns a replica's place in the queue of blocks, which differs from that of any other living replica."""
         return self.ranks.index(rank) if rank in self.ranks else len(self.ranks) + rank
 
     def block(self, place: int) -> int:
@@ -30,7 +31,7 @@ class _Place(NamedTuple):
         return self.waiting[place] if place < queued else self.fresh + place - queued
 
     def after(self, ranks: Sequence[int]) -> _Place:
-        """Returns the place after a step of these replicas."""
+        """Returns the position after a step of these replicas."""
         taken = {self.line(rank) for rank in ranks}
         offered, queued = max(taken) + 1, len(self.waiting)
         left = tuple(self.block(place) for place in range(max(offered, queued)) if place not in taken)
@@ -38,8 +39,8 @@ class _Place(NamedTuple):
 
 
 class ElasticSampler:
-    """Cuts `count` samples into batches. In each epoch each sample is in exactly one step that counts, for any
-    replicas; a sample of a replica that failed is given to another one.
+    """Cuts `count` samples into batches. In each epoch, each sample is in exactly one step that counts, whichever
+    replicas take part. The samples of a replica that failed are given to others.
 
         sampler = ElasticSampler(len(data), 32)
         replica = elastic(model, optimizer, {"sampler": sampler})
@@ -51,9 +52,9 @@ class ElasticSampler:
             if sampler.epoch == epochs:
                 replica.stop()
 
-    batch    samples of a replica in a step; its processes share them. The last batch of an epoch may be shorter
+    batch    number of samples of a replica in a step; its processes share them. An epoch's last batch may be shorter
     seed     seed of the order in each epoch; the same on all replicas
-    shuffle  false: in order
+    shuffle  false: use the samples in order
     """
 
     def __init__(self, count: int, batch: int, *, seed: int = 0, shuffle: bool = True) -> None:
@@ -63,22 +64,23 @@ class ElasticSampler:
         self._count, self._batch, self._seed, self._shuffle = count, batch, seed, shuffle
         self._blocks = -(-count // batch)
         self._orders: Dict[int, torch.Tensor] = {}  # by epoch
-        self._memory = torch.full((2, 2 + _MOST), -1)  # memory of a _Place, shared
+        self._memory = torch.full((2, 2 + _MOST), -1)  # memory of a _Place, which is shared state
         self._set(_Place(0, 0, (), ()))
 
     @property
     def epoch(self) -> int:
-        """Number of epochs of which all samples were in a step that counted."""
+        """Number of epochs whose samples have all been in a step that counted."""
         here = self._get()
         return min(here.waiting + (here.fresh,)) // self._blocks
 
     def step(self, replica: Elastic) -> None:
-        """Counts a step, like a scheduler. Call it after each step that counted, and no other."""
+        """Counts a step, like a scheduler. Call it after each step that counted, and after no other."""
         self._set(self._get().after(replica.ranks))
 
     def batches(self, replica: Elastic, loader: Callable[[Iterable[List[int]]], Iterable[Any]]) -> Iterator[Any]:
-        """Yields this replica's batches until replica.stopped. loader makes a DataLoader with the given batch_sampler.
-        It may load ahead; when the world changes another one is made, as its batches then belong to others."""
+        """Yields this replica's batches until replica.stopped. loader creates a DataLoader with the given
+        batch_sampler. It may load ahead. When the set of replicas changes, a new one is created, because the batches
+        loaded ahead then belong to others."""
         while not replica.stopped:
             replica.admit()
             ahead: Deque[Optional[_Place]] = deque()
@@ -119,8 +121,8 @@ class ElasticSampler:
 
 
 class _Own:
-    """Batches of a replica, valid while the world does not change. Adds to ahead the place expected after each, or None
-    for a new replica, which expects nothing."""
+    """Batches of a replica, valid until the set of replicas changes. Appends the position expected after each batch to
+    `ahead`; None for a new replica, which cannot predict it."""
 
     def __init__(self, sampler: ElasticSampler, replica: Elastic, ahead: Deque[Optional[_Place]]) -> None:
         self._sampler, self._replica, self._ahead = sampler, replica, ahead

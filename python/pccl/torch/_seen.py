@@ -1,8 +1,8 @@
-"""Shows operations to torch's tools: modes of the dispatcher (CommDebugMode), fake tensors, and the profiler.
+"""Makes operations visible to torch's tools: dispatcher modes (CommDebugMode), fake tensors, and the profiler.
 
-torch calls a process group in Python directly, without its dispatcher. While a tool is active, the operation is shown
-first: the same method of a C++ process group dispatches the usual operator (c10d::allreduce_) to every active mode. A
-mode below all others ends the operator, which does nothing.
+torch calls a process group in Python directly, bypassing its dispatcher. While a tool is active, the operation is shown
+to it first: the same method of a C++ process group dispatches the usual operator (c10d::allreduce_) to every active
+mode. A mode below all others then ends the operator, which does nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from torch.utils import _python_dispatch
 modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 is_profiled: Callable[[], bool] = torch._C._autograd._profiler_enabled
 _records: Any = torch._C._autograd
-_TITLES = {"send": "send", "recv": "recv", "recv_anysource": "recvAnySource"}  # titles that differ from the names
+# Titles that differ from the method names
+_TITLES = {"send": "send", "recv": "recv", "recv_anysource": "recvAnySource"}
 _FAKE: Any = getattr(getattr(torch._C, "_TorchDispatchModeKey", None), "FAKE", None)
 
 
 def is_unreal(tensor: Any) -> bool:
-    """Returns true if the tensor has no memory: a fake or meta tensor."""
+    """Returns true if the tensor has no memory because it is a fake or meta tensor."""
     module: Any = sys.modules.get("torch._subclasses.fake_tensor")
     return bool(tensor.is_meta or (module is not None and isinstance(tensor, module.FakeTensor)))
 
@@ -34,7 +35,7 @@ def is_faked() -> bool:
 
 
 class _Last(_python_dispatch.TorchDispatchMode):  # type: ignore[misc]
-    """Ends operators of c10d as if they were complete."""
+    """Ends operators of c10d as if they had completed."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace != "c10d":
@@ -46,7 +47,7 @@ class _Last(_python_dispatch.TorchDispatchMode):  # type: ignore[misc]
 def show(group: Any, method: str, *given: Any) -> None:
     """Dispatches the operator of this method of torch's process groups."""
     if not hasattr(getattr(torch._C._distributed_c10d, "FakeWork", None), "boxed"):
-        return  # before torch 2.9
+        return  # torch before 2.9
     double = dist.ProcessGroup(group.rank(), group.size())
     double._set_group_name(group.group_name)
     double._set_group_desc(group.group_desc)
@@ -61,7 +62,7 @@ def show(group: Any, method: str, *given: Any) -> None:
             try:
                 getattr(double, method)(*(one for one in given if one is not None))
             except TypeError:
-                pass  # arguments that the group refuses itself, in better words
+                pass  # unsuitable arguments, for which the group itself raises a clearer error
             finally:
                 for _ in above:
                     _python_dispatch._pop_mode()
@@ -71,13 +72,14 @@ def show(group: Any, method: str, *given: Any) -> None:
 
 
 class Record:
-    """An event of the profiler from the launch of an operation to its end, with the shapes of its tensors."""
+    """A profiler event that spans an operation from its launch to its end, with the shapes of its tensors."""
 
     def __init__(self, title: str, tensors: Sequence[torch.Tensor]) -> None:
         self._handle: Any = _records._record_function_with_args_enter(title, *tensors)
 
     def end(self) -> None:
-        """Ends it on another thread: so it is asynchronous, and may overlap others of this thread."""
+        """Ends the event on another thread. This makes it asynchronous, so it may overlap with others of this thread.
+        """
         handle, self._handle = self._handle, None
         if handle is None:
             return

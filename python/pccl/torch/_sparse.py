@@ -1,7 +1,7 @@
-"""All-reduce of sparse tensors in COO layout, such as gradients of Embedding(sparse=True).
+"""All-reduce of sparse tensors in COO layout, such as the gradients of Embedding(sparse=True).
 
-Ranks have different numbers of elements, so each gathers the elements of all and adds them locally, in the order of the
-ranks: all have the same bits.
+Ranks have different numbers of elements. Each rank therefore gathers the elements of all ranks and adds them locally,
+in the order of the ranks, so that all get the same bits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-_HEAD = 8  # bytes of the length of the description, which is first
-_MARGIN = 4096  # maximal bytes of a description
+_HEAD = 8  # size of the description's length, which comes first, in bytes
+_MARGIN = 4096  # maximum size of a description in bytes
 LABEL = "all-reduce of sparse tensors"
 
 
@@ -38,7 +38,7 @@ def _described(tensor: torch.Tensor) -> Any:
 
 
 class Packed:
-    """A tensor as bytes to gather, and the tensor that gets the sum."""
+    """A tensor as bytes to be gathered, and as the destination of the sum."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
@@ -54,11 +54,11 @@ class Packed:
         self._most = places * (dense + 8 * own.sparse_dim()) + _MARGIN
 
     def max_bytes(self, ranks: int) -> int:
-        """Returns the size of the elements of all ranks if no place is empty; the same on all ranks."""
+        """Returns the size of the elements of all ranks if every place is occupied, which is the same on all ranks."""
         return int(min(self._most * ranks, (1 << 63) - 1))
 
     def bring(self, blobs: Sequence[Any], ranks: Sequence[int], op: str) -> None:
-        """Adds the elements of all ranks. ranks: the sender of each blob."""
+        """Adds up the elements of all ranks. ranks: the sender of each blob."""
         indices: List[torch.Tensor] = []
         values: List[torch.Tensor] = []
         for rank, blob in sorted(zip(ranks, blobs)):

@@ -1,9 +1,9 @@
 """Tensors in the memory of CUDA devices: their copies in page-locked memory, and the order of streams.
 
-The library reads memory of this process. So device tensors are first copied there, in the caller's stream: after the
-kernels that make them; the launch waits for these copies alone. Results are copied back in a separate stream, after the
-work that the caller's stream had at the launch, and the streams of threads that wait for the work continue after them.
-The host does not wait for that.
+The library reads host memory, so device tensors are first copied there. This happens in the caller's stream, after the
+kernels that compute them, and the launch waits only for these copies. Results are copied back in a separate stream,
+after the work that the caller's stream had at the launch. The streams of threads that wait for the work continue after
+that copy, for which the host does not wait.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
-api: Any = torch.cuda  # streams and events of torch; tests without a device replace it
-_streams: Dict[Tuple[torch.device, str], Any] = {}  # besides the callers' streams, by device and purpose
-_FUSED_BYTES = 1 << 20  # larger tensors gain nothing by being gathered first
+api: Any = torch.cuda  # torch's streams and events; replaced by tests that have no device
+_streams: Dict[Tuple[torch.device, str], Any] = {}  # streams of this module by device and purpose
+_FUSED_BYTES = 1 << 20  # size above which gathering tensors first has no benefit
 
 
 def is_on_device(tensor: torch.Tensor) -> bool:
@@ -27,15 +27,15 @@ def host_memory(count: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def copy(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copies in the current stream if a device takes part, which then also converts."""
+    """Copies a tensor. If a device is involved, copies in its current stream, and the device converts the type."""
     if is_on_device(target) and target.dtype != source.dtype:
         source = source.to(target.device, non_blocking=True)
     target.copy_(source, non_blocking=True)
 
 
 def mix(target: torch.Tensor, source: torch.Tensor, alpha: float) -> None:
-    """Sets the target, on a device, to alpha times itself plus the rest of the source, in page-locked memory. Works in
-    the current stream, and rounds as the host does."""
+    """Sets `target`, on a device, to alpha * target + (1 - alpha) * source, where `source` is in page-locked memory.
+    Works in the current stream, and rounds as the host does."""
     mixed = target.to(source.dtype) * alpha
     mixed += source.to(target.device, non_blocking=True) * (1 - alpha)
     target.copy_(mixed)
@@ -46,7 +46,7 @@ def device_memory(count: int, like: torch.Tensor) -> torch.Tensor:
 
 
 def copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
-    """Copies many tensors of one device and type with one kernel, instead of one for each."""
+    """Copies many tensors of the same device and type with a single kernel."""
     torch._foreach_copy_(list(targets), list(sources), non_blocking=True)
 
 
@@ -61,15 +61,15 @@ def _stream_for_results(device: torch.device) -> Any:
 
 
 class Stage:
-    """The devices of one work."""
+    """The devices involved in one work."""
 
     def __init__(self) -> None:
-        self._loaded: List[torch.device] = []  # since the last launch
-        self._launched: Dict[torch.device, Any] = {}  # event after the earlier work of the caller's stream
-        self._unloaded: Dict[torch.device, Any] = {}  # event after the copies of the results
+        self._loaded: List[torch.device] = []  # devices from which sources were read since the last launch
+        self._launched: Dict[torch.device, Any] = {}  # event that follows the earlier work of the caller's stream
+        self._unloaded: Dict[torch.device, Any] = {}  # event that follows the copies of the results
 
     def source(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns memory that the library can read in place of these dense elements, once ready() has returned."""
+        """Returns memory that the library can read in place of these dense elements after ready() has returned."""
         if not is_on_device(tensor):
             return tensor
         host = host_memory(tensor.numel(), tensor.dtype)
@@ -83,7 +83,7 @@ class Stage:
             self._launched.setdefault(tensor.device, None)
 
     def ready(self) -> None:
-        """Waits until the sources have been read. Call it before a launch."""
+        """Waits until the sources have been copied. Call it before a launch."""
         for device in {*self._loaded, *self._launched}:
             event = api.Event()
             event.record(api.current_stream(device))
@@ -94,7 +94,7 @@ class Stage:
 
     @contextlib.contextmanager
     def unloading(self) -> Iterator[None]:
-        """Runs copies of results to their places within the context."""
+        """Inside this context, results are copied to their destinations."""
         with contextlib.ExitStack() as streams:
             for device, event in self._launched.items():
                 stream = _stream_for_results(device)
@@ -112,15 +112,16 @@ class Stage:
 
 
 class Fused:
-    """Many tensors of devices and their places in page-locked memory. Small ones of a device and a type are adjacent
-    there: one kernel gathers them, and one copy moves them."""
+    """Many tensors on devices, and their places in page-locked memory. Small tensors of the same device and type are
+    adjacent there, so that one kernel gathers them and one copy moves them."""
 
     def __init__(self, sources: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> None:
-        """Takes dense tensors. A tensor may be source and target of one entry."""
+        """The tensors must be dense. A tensor may be both source and target of one entry."""
         self._stage = Stage()
         self._targets = targets
-        self._together: List[Tuple[List[int], torch.Tensor]] = []  # numbers of tensors, and their common memory
-        self.hosts: List[torch.Tensor] = list(sources)  # each in one dimension
+        # Indices of the tensors that are moved together, and their common memory
+        self._together: List[Tuple[List[int], torch.Tensor]] = []
+        self.hosts: List[torch.Tensor] = list(sources)  # flat memory for each tensor
         for numbers in _fitting(sources):
             self._load(numbers, [sources[n].detach().reshape(-1) for n in numbers])
         for target in targets:
@@ -139,7 +140,7 @@ class Fused:
             self.hosts[number] = piece
 
     def bring(self) -> None:
-        """Copies the places to the targets, after the present and before the later work of the current streams."""
+        """Copies the results to the targets, after the current and before later work in the current streams."""
         with self._stage.unloading():
             for numbers, host in self._together:
                 targets = [self._targets[n].detach().reshape(-1) for n in numbers]
@@ -153,7 +154,7 @@ class Fused:
 
 
 def _fitting(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
-    """Returns the numbers of the tensors that are moved together."""
+    """Returns groups of indices of the tensors that are moved together."""
     small: Dict[Tuple[torch.device, torch.dtype], List[int]] = {}
     large: List[List[int]] = []
     for number, tensor in enumerate(tensors):
@@ -165,8 +166,8 @@ def _fitting(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
 
 
 class Twin:
-    """Memory of a device and its twin in page-locked memory, for as long as both are used. Copies between them use
-    separate streams, concurrently with kernels on the caller's streams."""
+    """Device memory and its twin in page-locked memory, for as long as both are used. Copies between them use separate
+    streams, concurrently with kernels in the caller's streams."""
 
     def __init__(self, memory: torch.Tensor, host: torch.Tensor) -> None:
         self.memory, self._host = memory, host
@@ -175,7 +176,7 @@ class Twin:
         self._unloaded: Any = None
 
     def written(self) -> None:
-        """Records that the current stream has written a part of the memory."""
+        """Records that the current stream has written to a part of the memory."""
         self._written.append(api.Event())
         self._written[-1].record(api.current_stream(self.memory.device))
 

@@ -21,12 +21,12 @@ def _owned(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
 
 
 def materialize(optimizer: torch.optim.Optimizer) -> None:
-    """Creates the state that an optimizer would create in its first step, for all parameters without it.
+    """Creates the state that an optimizer would create in its first step, for all parameters that lack it.
 
-    It makes a step with gradients of zero and without weight decay, and restores parameters (bit for bit), gradients
-    and counters called "step". Adam, AdamW, SGD without dampening, RMSprop, Adagrad, Adadelta and Rprop continue as if
-    that step had never been made; NAdam and ASGD have decayed by one step. Optimizers that need a closure (LBFGS) are
-    not supported.
+    It makes a step with zero gradients and without weight decay, and then restores the parameters (bit for bit), the
+    gradients and the counters called "step". Adam, AdamW, SGD without dampening, RMSprop, Adagrad, Adadelta and Rprop
+    continue as if that step had never been made; NAdam and ASGD have decayed by one step. Optimizers that need a
+    closure (LBFGS) are not supported.
     """
     parameters = _owned(optimizer)
     missing = [p for p in parameters if p.requires_grad and not optimizer.state.get(p)]
@@ -64,7 +64,7 @@ def materialize(optimizer: torch.optim.Optimizer) -> None:
 
 class TrainingState(SharedState):
     """The result of shared_state(). Its tensors are looked up for each synchronization, so they may be replaced
-    (load_state_dict); names, data types and sizes must stay the same."""
+    (load_state_dict), but their names, data types and sizes must not change."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class TrainingState(SharedState):
         )
 
     def digest(self) -> str:
-        """Returns a digest of names and content, in hexadecimal; equal if all bits are equal."""
+        """Returns a hexadecimal digest of names and contents, which is equal if all bits are equal."""
         return _buffers.digest(self._look_up()[0])
 
     def _shared_buffers(self) -> List[Tuple[str, _tensors.Place]]:
@@ -91,7 +91,7 @@ class TrainingState(SharedState):
         return [(_named(name, place.tensor())[0], place) for name, place in self._buffers()]
 
     def _let_differ(self, names: Collection[str]) -> None:
-        """Lets these tensors differ among peers, in addition to `own`. All peers must give the same names."""
+        """Allows these tensors to differ among peers, in addition to `own`. All peers must pass the same names."""
         for info in self._infos:
             info.allow_content_inequality = self._own(info.name) or info.name in names
 
@@ -140,7 +140,7 @@ class TrainingState(SharedState):
         self, found: _Named, numbers: _numbers.Found, name: str, value: Any, parameter: torch.Tensor
     ) -> None:
         if isinstance(value, torch.Tensor):
-            # A plain tensor in an optimizer's state of a shard belongs to that shard too.
+            # A plain tensor in the optimizer state of a shard also belongs to that shard.
             shard = _tensors.shard_name(parameter) if value.dim() > 0 and not _tensors.is_dtensor(value) else ""
             self._add(found, name + shard, value)
         elif _numbers.is_number(value):
@@ -212,7 +212,7 @@ def _named(name: str, tensor: torch.Tensor) -> Tuple[str, torch.Tensor]:
 
 
 def _hyperparameters(group: Dict[str, Any]) -> List[str]:
-    """Returns the keys of the hyperparameters, without flags, which choose between equivalent computations (foreach,
+    """Returns the keys of the hyperparameters, without flags that only select an equivalent computation (foreach,
     fused)."""
     return [key for key in group if key != "params" and not isinstance(group[key], bool)]
 
@@ -241,16 +241,18 @@ def shared_state(
     own: Callable[[str], bool] = lambda name: False,
 ) -> TrainingState:
     """Returns parameters, persistent buffers, the optimizer's state and its numbers (learning rate, momentum, ...) as
-    shared state, under names that are the same on all peers, independently of the module's wrappers. Materializes the
-    optimizer's state if necessary.
+    shared state. Their names are the same on all peers, whatever wrappers the module has. Materializes the optimizer's
+    state if necessary.
 
-    extra: further content by name: tensors, numpy arrays and other memory, or objects with state_dict() and
-    load_state_dict(), such as a learning rate scheduler, whose tensors and numbers are shared. own: returns true for
-    the names of tensors that may have different content on each peer, for example BatchNorm's statistics. Peers receive
-    these once, when they join. If they were shared like the others, each synchronization would copy one peer's to all.
+    extra: further contents by name: tensors, numpy arrays and other memory; or objects with state_dict() and
+        load_state_dict(), such as learning rate schedulers, whose tensors and numbers are shared.
 
-    For DTensors the local shards are shared, and the names include the shard: each shard is a separate peer group.
-    Tensors that are not dense (sparse tensors, strided views) are refused.
+    own: returns true for the names of tensors that may differ among peers, for example BatchNorm's statistics. Peers
+        receive these only once, when they join. If they were shared like the others, each synchronization would copy
+        one peer's to all.
+
+    For DTensors the local shards are shared, and the names include the shard, because each shard is a separate peer
+    group. Tensors that are not dense (sparse tensors, strided views) are refused.
     """
     if optimizer is not None:
         materialize(optimizer)

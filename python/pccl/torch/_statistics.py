@@ -1,7 +1,7 @@
 """Buffers that may differ among elastic replicas: running statistics, and others that forward changes in training.
 
-Normalizations are recognized by their class. Any other buffer may differ after the first forward that changes it.
-Replicas exchange the names when newcomers join (_replica.py), because a newcomer has made no forward yet.
+Normalization layers are recognized by their class. Any other buffer may differ once a forward has changed it. A
+newcomer has not run a forward yet, so replicas exchange the names when newcomers join (_replica.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._tensors import Place
 class Statistics:
     """Finds the buffers of a module that may differ.
 
-    names  names of the known ones in the shared state
+    names  names in the shared state of those found so far
     """
 
     def __init__(self, buffers: Sequence[Tuple[str, Place]]) -> None:
@@ -51,12 +51,12 @@ class Statistics:
 
 
 def _version(tensor: Optional[torch.Tensor]) -> int:
-    """Returns a number that grows when the content is changed in place."""
+    """Returns a number that increases when the contents are changed in place."""
     return 0 if tensor is None or tensor.is_inference() else int(tensor._version)
 
 
 class Copies:
-    """Copy of all buffers of a module in one tensor, for a broadcast."""
+    """A copy of all buffers of a module in one tensor, for a broadcast."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         parts = [_tensors.in_memory_order(_tensors.local(buffer))[0] for buffer in module.buffers()]
@@ -65,6 +65,6 @@ class Copies:
         self.flat = torch.cat([part.to(device) for part in self._parts]) if self._parts else torch.empty(0)
 
     def bring(self) -> None:
-        """Copies the content back into the buffers."""
+        """Copies the contents back to the buffers."""
         for part, content in zip(self._parts, self.flat.split([part.numel() for part in self._parts])):
             part.copy_(content)

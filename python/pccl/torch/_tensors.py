@@ -1,4 +1,4 @@
-"""The memory of tensors in this process, with names that identify it."""
+"""The memory of tensors in this process, and names that identify it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, NamedTuple, Tuple
 
 import torch
 
-# Parts that wrappers insert into the names of a module; peers may use different wrappers.
+# Components that wrappers insert into the names of a module. Peers may use different wrappers.
 _WRAPPINGS = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 
 _SHARED_DTYPES = (
@@ -30,7 +30,7 @@ def bare(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def reshard(module: torch.nn.Module) -> None:
-    """Makes shards again of parameters that FSDP2 has gathered, and keeps until the next backward."""
+    """Frees parameters that FSDP2 has gathered and would otherwise keep until the next backward."""
     for part in module.modules():
         if hasattr(part, "reshard") and hasattr(part, "unshard"):
             part.reshard()
@@ -41,7 +41,7 @@ def plain_name(name: str) -> str:
 
 
 class Place(NamedTuple):
-    """Place of a buffer in a module, which may replace the tensor, or set it to None."""
+    """Location of a buffer in a module, which may replace the tensor or set it to None."""
 
     owner: torch.nn.Module
     key: str
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 def persistent_buffers(module: torch.nn.Module) -> Iterator[Tuple[str, Place]]:
-    """Yields the buffers that a state_dict has. The others are caches, which each peer creates."""
+    """Yields the buffers that are part of a state_dict. The others are caches, which each peer creates itself."""
     seen = set()
     for prefix, part in module.named_modules():
         for name, buffer in part._buffers.items():
@@ -66,14 +66,15 @@ def is_dtensor(tensor: Any) -> bool:
 
 
 def local(tensor: Any) -> torch.Tensor:
-    """Returns the tensor's memory in this process; for a DTensor, its local shard. Never a copy."""
+    """Returns the tensor's memory in this process; for a DTensor, its local shard. Never copies."""
     with torch.no_grad():
         part: torch.Tensor = tensor.to_local() if is_dtensor(tensor) else tensor
         return part.detach()
 
 
 def shard_name(tensor: Any) -> str:
-    """Returns a suffix for names with the shard of this process: "@S0:1/2" is the second of two along dimension 0."""
+    """Returns a suffix for names that identifies this process's shard: "@S0:1/2" is the second of two along dimension
+    0."""
     if not is_dtensor(tensor):
         return ""
     mesh = tensor.device_mesh
@@ -90,7 +91,8 @@ def shard_name(tensor: Any) -> str:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Returns true if it fills its memory without gaps and overlaps, in any order of dimensions (channels_last)."""
+    """Returns true if the tensor fills its memory without gaps and overlaps, with the dimensions in any order
+    (channels_last)."""
     expected = 1
     extents = zip(tensor.stride(), tensor.shape)
     for stride, extent in sorted((stride, extent) for stride, extent in extents if extent > 1):
@@ -101,8 +103,9 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def in_memory_order(tensor: torch.Tensor) -> Tuple[torch.Tensor, str]:
-    """Returns the same memory as a contiguous tensor of a data type that can be sent, and a suffix for names with the
-    order of its dimensions in memory if that is not the usual one. The suffix keeps bytes of different orders apart."""
+    """Returns the same memory as a contiguous tensor of a supported data type, and a suffix for names. The suffix gives
+    the order of the dimensions in memory if it is not the usual one, so that bytes in different orders are not mixed
+    up."""
     order = ""
     if not tensor.is_contiguous() and is_dense(tensor):
         dimensions = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))

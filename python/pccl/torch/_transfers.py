@@ -1,5 +1,5 @@
-"""Sends and receives of plain tensors, by two calls of the library: one launches, the other one awaits. Objects for an
-operation and its handle are made only if it takes longer, fails, or is used in another way."""
+"""Sends and receives of plain tensors by two library calls: one launches, the other awaits. Objects for the operation
+and its handle are created only if it takes longer, fails, or is used in some other way."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Transfer(Work):
         self._outputs = tensors if function is RECV else []
         self._pins: Any = tensors[0]
         self._handle = _native.AsyncReduceOpC()
-        self._claims: List[int] = []  # threads that want to await it or make parts of it: the first one does
+        self._claims: List[int] = []  # threads that want to await the transfer or make parts of it; the first one may
         self._begin = time.monotonic()
         self._limit_s = group._timeout.total_seconds()
         self._ending = threading.Lock()
@@ -65,8 +65,8 @@ class Transfer(Work):
             output.detach().zero_()
 
     def _claim(self) -> bool:
-        """Claims the transfer. Returns true for one thread. Others wait until the transfer has parts or is over, and
-        get false. An interrupted thread keeps its claim for its next call."""
+        """Claims the transfer for this thread. Returns true for one thread; others wait until the transfer has parts or
+        is over, and get false. An interrupted thread keeps its claim for its next call."""
         self._claims.append(threading.get_ident())
         while not self._parts and not self._over:
             if self._is_mine():
@@ -122,7 +122,7 @@ class Transfer(Work):
             raise
 
     def _adopt(self, code: int, why: _native.Why) -> None:
-        """Makes an operation of it. code: result of the library's last call."""
+        """Makes an Operation of the transfer. code: result of the last library call."""
         comm = self._group._world.comm
         operation = _operation.adopted(comm._core, self._tag, self._handle, self._pins.untyped_storage())
         operation._function, operation._pid = "pcclSend" if self._function is SEND else "pcclRecv", self._pid
@@ -148,7 +148,7 @@ class Transfer(Work):
 
 
 def begin(group: Any, function: Any, tensors: List[torch.Tensor], peer: int, tag: int) -> Optional[Work]:
-    """Launches a transfer with this rank of the group. Returns None if nothing is launched."""
+    """Launches a transfer with this rank of the group. Returns None if it has launched nothing."""
     tensor, world = tensors[0], group._world
     count = tensor.numel()
     if len(tensors) != 1 or not count or not _layout.is_plain(tensor) or group._ended or world.ended:
@@ -163,7 +163,7 @@ def begin(group: Any, function: Any, tensors: List[torch.Tensor], peer: int, tag
     try:
         _get_attribute(visit.handle, _NOW, call.seen_place)
         if call.seen.value != world._seen:
-            return None  # a peer has left: the general way finds out which
+            return None  # a peer has left: the general path determines which one
         call._address.value, call._elements.value, call.pair.c.tag = tensor.data_ptr(), count, tag
         group._pairs[id(work)] = work
         code = function(

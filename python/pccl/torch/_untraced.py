@@ -1,5 +1,5 @@
-"""Keeps torch.compile out of methods that torch calls while it inspects running code: they need no compilation, and it
-fails on them. torch.compiler.disable does the same, but imports the compiler, which takes seconds."""
+"""Keeps torch.compile out of methods that torch calls while it inspects running code, because it fails on them.
+torch.compiler.disable does the same, but imports the compiler, which takes seconds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch._C._dynamo import eval_frame
 
 
 def untrace(kind: type, but: Tuple[str, ...] = ()) -> None:
-    """Excludes all public methods of a class, with their callees, except methods whose names begin with an entry of
-    `but`."""
+    """Excludes all public methods of a class and everything they call, except methods whose names begin with an entry
+    of `but`."""
     evaluation: Any = eval_frame
     if not hasattr(evaluation, "set_code_exec_strategy"):
-        return  # before torch 2.7
+        return  # torch before 2.7
     skip = evaluation._FrameAction.SKIP
     for name, member in vars(kind).items():
         if inspect.isfunction(member) and not name.startswith(("_", *but)):

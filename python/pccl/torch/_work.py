@@ -21,15 +21,15 @@ from ._staging import Stage
 from ._untraced import untrace
 from ._world import World
 
-_NAMES_S = 3.0  # the library knows the waits after where_ms, 2 s by default
-_PAIR_TAGS = 4096  # limit of the cached ones
+_NAMES_S = 3.0  # the library knows about waits after where_ms, which is 2 s by default
+_PAIR_TAGS = 4096  # limit for the number of cached tags
 _UNLIMITED = timedelta(0)  # torch's value for no timeout
-_UNSET = timedelta(0)  # torch's options have a negative value for the group's timeout
+_UNSET = timedelta(0)  # unset options have a negative timeout, which means the group's
 
 
 class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
-    """An operation of a process group failed; the message has the reason. ranks: the lost or missing ranks of the
-    default group, as far as they are known. Its cause is the exception of the library, if there is one."""
+    """An operation of a process group failed; the message gives the reason. ranks: the lost or missing ranks of the
+    default group, if they are known. The cause is the library's exception, if there is one."""
 
     def __init__(self, words: str, ranks: Sequence[int] = ()) -> None:
         super().__init__(words)
@@ -41,7 +41,7 @@ def names_of(ranks: Sequence[int]) -> str:
 
 
 def timed_out(seconds: float) -> str:
-    """Returns gloo's words for a timeout, for which programs search."""
+    """Returns gloo's text for a timeout, for which programs search."""
     return f"Timed out waiting {1000 * seconds:.0f}ms"
 
 
@@ -66,12 +66,12 @@ class Part:
 
 
 class Ending(NamedTuple):
-    """The actions at the end of a work.
+    """Actions at the end of a work.
 
-    outputs   the tensors of its future
-    finish    called once, after a success: copies the results to their places, if necessary
-    locally   called once, after a failure inside a backward: gives the outputs harmless values
-    limit     time after which all ranks give it up
+    outputs   tensors of its future
+    finish    called once after a success: copies the results to their places, if necessary
+    locally   called once after a failure inside a backward: gives the outputs harmless values
+    limit     time after which all ranks abandon it
     """
 
     outputs: Sequence[torch.Tensor]
@@ -82,8 +82,8 @@ class Ending(NamedTuple):
 
 
 class BaseWork(dist.Work):  # type: ignore[misc]
-    """Ends when all of its parts have ended and the results are in their places. Any thread may wait, any number of
-    times, and Ctrl-C ends the waiting and the operation."""
+    """A work for torch. It ends when all of its parts have ended and the results are in place. Any thread may wait for
+    it, repeatedly. Ctrl-C ends both the wait and the operation."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         ending: Ending,
         error: Optional[CollectiveError] = None,
     ) -> None:
-        """error: it has failed already."""
+        """error: the work has already failed, for this reason."""
         super().__init__()
         self._group = group
         self._name = name
@@ -110,7 +110,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         self._record: Any = None  # record of the profiler (_seen.py)
 
     def recorded(self, record: Any) -> None:
-        """Attaches a record that ends with the work."""
+        """Attaches a profiler record that ends with the work."""
         self._record = record
         if self._over:
             record.end()
@@ -147,7 +147,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         return self._outputs
 
     def source_rank(self) -> int:
-        """Returns the sender of a completed receive from any rank; otherwise this rank."""
+        """Returns the sender of a completed receive from any rank, and this rank for other works."""
         outcome = self._parts[0].handle._operation.outcome if len(self._parts) == 1 else None
         info = outcome.info if outcome is not None else None
         if info is None or len(info.participants) != 2:
@@ -160,7 +160,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
     def is_over(self) -> bool:
         return self._over
 
-    # ---- the end
+    # ---- end
 
     def _let_backward_end(self) -> None:
         assert self._error is not None
@@ -171,8 +171,8 @@ class BaseWork(dist.Work):  # type: ignore[misc]
             locally()
 
     def _await(self, seconds: Optional[float]) -> None:
-        """Waits until the work is over. Raises CollectiveError after this time; the operation continues. The group's
-        limit ends it."""
+        """Waits until the work is over. Raises CollectiveError after this time, while the operation continues; only the
+        group's limit ends it."""
         if self._over:
             return
         end = None if seconds is None else time.monotonic() + seconds
@@ -191,7 +191,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         self._settle()
 
     def interrupted(self, by: BaseException) -> None:
-        """Ends the work after an interrupt of a waiting thread."""
+        """Ends the work after a waiting thread was interrupted."""
         self._end(CollectiveError(f"{self._title()} was interrupted: {type(by).__name__}"))
         self._abort()
 
@@ -199,10 +199,10 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         return self._over or all(part.wait_briefly() for part in self._parts)
 
     def _look_around(self) -> None:
-        """Checks for reasons, other than the outcome, to end the wait."""
+        """Checks for reasons to end the wait other than the outcome."""
         now = time.monotonic()
         if len(self._parts) > 1 and any(part.has_failed() for part in self._parts):
-            self._abort()  # otherwise ranks that have seen the failure may never begin them
+            self._abort()  # ranks that have seen the failure may never launch the other parts
         why = self._group._why()
         if why is not None:
             self._fail(why)
@@ -223,7 +223,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         return ""
 
     def _fail(self, words: str) -> None:
-        """Gives it up for all ranks. It is over when they agree; if it was about to succeed, it still does."""
+        """Abandons the work for all ranks. It is over when they agree; if it was about to succeed, it still does."""
         if self._error is None:
             self._error = self._group._error(f"{self._title()}: {words}", words)
             self._abort()
@@ -276,7 +276,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
 
 
 class Standing(dist.ProcessGroup):  # type: ignore[misc]
-    """Parts of a process group for works and calls: its members, the reason of its end, and its works in progress."""
+    """The members of a process group, the reason of its end, and its works in progress."""
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, comm: Optional[Communicator]
@@ -284,17 +284,17 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, len(ranks))
         self._timeout = timeout
         self._name = self._description = ""
-        self._completer: Any = None  # completer of the futures (_futures.py)
+        self._completer: Any = None  # completes futures (_futures.py)
         self._ended: Optional[str] = None
         self._form(world, ranks, rank, comm)
 
     def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
-        """Forms the group of these ranks of the world, which comm connects. No operation may be in progress."""
+        """Sets the group to these ranks of the world, whose peers comm connects. No operation may be in progress."""
         self._world, self._ranks, self._rank = world, list(ranks), rank
         self._comm: Any = comm
         self._ids = tuple(world.ids[one] for one in self._ranks) if comm is not None else ()
         self._members = comm.members() if comm is not None else ()
-        # Rank of each member of comm; None if the members have the order of the ranks.
+        # Rank of each member of comm; None if the members are in the order of the ranks.
         self._order = None if self._members == self._ids else [self._ids.index(one) for one in self._members]
         self._core: Any = comm._core if comm is not None else None
         self._pool: Any = None  # pool of calls (_call.py)
@@ -302,10 +302,10 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
             comm._launching = {}
         self._is_whole = len(self._ranks) == world.size
         self._lanes = Lanes()
-        # Works that have not ended, by tag, oldest first; transfers by id. These are their only references.
+        # Works that have not ended, by tag, oldest first; transfers by id. There are no other references to works.
         self._under_way: Dict[int, BaseWork] = {}
         self._pairs: Dict[int, BaseWork] = {}
-        self._pair_tags: Dict[object, int] = {}  # tags of the library, by tags of the program
+        self._pair_tags: Dict[object, int] = {}  # the library's tag for each tag of the program
         if comm is not None:
             world.groups.add(self)
 
@@ -358,19 +358,19 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
             self._pairs[id(work)] = work
 
     def _sweep(self) -> None:
-        """Ends works that have an outcome and may have been dropped by the caller: their results belong in their
-        places."""
+        """Completes works that have an outcome. The caller may have dropped them, but still expects their results in
+        place."""
         for held in (self._under_way, self._pairs):
             while held:
                 try:
                     key, work = next(iter(held.items()))
                 except (StopIteration, RuntimeError):
-                    break  # another thread has changed it, and completes works itself
+                    break  # another thread has changed the dictionary, and completes works itself
                 if not work.is_completed():
                     break
                 found = held.pop(key, None)
                 if found is not None and found is not work:
-                    held[key] = found  # of another thread, which has taken the tag since
+                    held[key] = found  # a work of another thread, which has taken the tag since
 
     def has_met(self) -> bool:
         """Returns true if a collective of this group has ended."""
@@ -382,8 +382,8 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return launched > len(works) + len(calls)
 
     def _take_number(self, holder: Any) -> int:
-        """Returns the tag of the group's next operation. Sets the holder's number before taking it, until the launch:
-        an interrupted thread returns the number."""
+        """Returns the tag of the group's next operation. The number is stored in the holder until the launch, before it
+        is taken, so that an interrupted thread can return it."""
         holder.numbers = numbers = self._lanes.here() if lane_entries else self._lanes.program
         holder.number = number = numbers.next
         numbers.next = number + 1
@@ -397,7 +397,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return tag
 
     def _tag_of_pair(self, tag: object) -> int:
-        """Returns the library's tag for a transfer. Two peers have the tags of all their groups in common."""
+        """Returns the library's tag for a transfer. All groups share the tags between two peers."""
         found = self._pair_tags.get(tag)
         if found is None:
             if len(self._pair_tags) >= _PAIR_TAGS:
@@ -412,12 +412,13 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return self._ended or self._world.why()
 
     def _why_not(self, error: PCCLError) -> str:
-        """Returns the reason why the library's operation failed; the reason of the world's end, if it has ended."""
+        """Returns the reason for the failure of a library operation. If the world has ended, returns the reason of that
+        instead."""
         return self._why() or self._world.named(error.reason)
 
     def _error(self, words: str, why: str) -> CollectiveError:
-        """Makes an error. ranks: the first rank in the library's message, which it is about; for waits, all ranks in
-        it."""
+        """Creates an error. ranks: the first rank in the library's message, which is the one that failed; for waits,
+        all ranks in it."""
         ranks = self._world.ranks_in(why)
         return CollectiveError(words, ranks if "waits for" in why else ranks[:1])
 

@@ -18,13 +18,13 @@ from .._threads import SLICE_S
 _log = logging.getLogger("pccl.peer")
 _NOT_ENTERED = "verdict of the master: not entered"
 _NOW = int(Attribute.GLOBAL_WORLD_SIZE_NOW)
-_OVER = "the group has ended: "  # start of reasons that were known before the launch
-_LEFT = "it left"  # end of the library's reason for a peer that left in an orderly way
+_OVER = "the group has ended: "  # prefix of reasons that were known before the launch
+_LEFT = "it left"  # suffix of the library's reason for a peer that left in an orderly way
 
 
 class _Start(logging.Filter):
-    """Drops verdicts that a rank has not entered until an operation has met: processes start at different times. The
-    library still logs the peers that an operation waits for."""
+    """Drops verdicts about ranks that have not entered an operation until the first one has completed, because
+    processes start at different times. The library still logs the peers for which an operation waits."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -41,11 +41,12 @@ class _Start(logging.Filter):
 
 
 class World:
-    """The world. Membership is fixed: once a peer is lost, all later operations of this world fail.
+    """The world. Its membership is fixed: once a peer is lost, all later operations of this world fail.
 
-    Operations of a group fail when one of its members is lost. Operations of other peers, such as a receive from a peer
-    that waits for the lost one itself, would continue to wait. So each rank checks the number of members, and after a
-    change begins an operation in a group of all, which fails if one of them is lost.
+    The library only fails the operations of groups that contain the lost peer. Operations among other peers would
+    continue to wait, such as a receive from a peer that itself waits for the lost one. Each rank therefore checks the
+    number of members. If it changes, the rank launches an operation in a group of all ranks, which fails if one of them
+    is lost.
     """
 
     def __init__(self, comm: Communicator, rank: int, ids: Sequence[str], timeout: timedelta) -> None:
@@ -53,9 +54,10 @@ class World:
         self.rank = rank
         self.ids = tuple(ids)
         self.groups: weakref.WeakSet[Any] = weakref.WeakSet()  # process groups, which have has_met()
-        self.ended: Optional[str] = None  # the reason of its end, as far as known without the library
+        self.ended: Optional[str] = None  # reason of the world's end, as far as it is known without asking the library
         self._watch: Optional[Group] = None
-        self._seen: Optional[int] = None  # members of the run at the last check; None: check closely at the next one
+        # Number of the run's members at the last check; None: the next check must be thorough
+        self._seen: Optional[int] = None
         self._probe: Optional[AsyncReduceHandle] = None
         if self.size > 1:
             self._seen = self._members_now()
@@ -71,7 +73,7 @@ class World:
         return self.comm.group([self.ids[rank] for rank in ranks], timeout=timeout.total_seconds())
 
     def why(self) -> Optional[str]:
-        """Returns the reason why all operations fail; None if the world is whole. Quick."""
+        """Returns the reason for which all operations fail, or None if all ranks are alive. Fast."""
         watch = self._watch
         if self.ended is not None or watch is None:
             return self.ended
@@ -96,8 +98,8 @@ class World:
         return self.ended
 
     def _members_now(self) -> int:
-        """Returns the number of the run's members by the latest list of the master, 0 once the communicator is closed.
-        """
+        """Returns the number of the run's members in the latest list from the master, or 0 once the communicator is
+        closed."""
         core, count = self.comm._core, ctypes.c_int()
         visit = core.enter()
         if visit is not None:
@@ -108,7 +110,8 @@ class World:
         return count.value
 
     def look_closer(self) -> None:
-        """Makes the next why() begin the operation of all, because members may have joined and left."""
+        """Makes the next why() launch the operation of all ranks. Needed because a member may have left and another one
+        joined."""
         self._seen = None
 
     def named(self, reason: str) -> str:
@@ -117,7 +120,7 @@ class World:
         return f"rank {ranks[0]}: {reason}" if ranks else reason
 
     def ranks_in(self, words: str) -> List[int]:
-        """Returns the ranks of the peers in the text, in their order."""
+        """Returns the ranks of the peers mentioned in the text, in order."""
         places = {words.find(f"peer {one[:8]}"): rank for rank, one in enumerate(self.ids)}
         return [places[at] for at in sorted(places) if at >= 0]
 
@@ -134,12 +137,12 @@ class World:
             watch.close()
 
     def end(self, why: str) -> None:
-        """Leaves the run; operations in progress fail, here and, as far as they need this rank, elsewhere."""
+        """Leaves the run. Operations in progress fail, on this rank and on all ranks where they need it."""
         self.ended = self.ended or why
-        self.comm.close()  # the others see that it left, and not only that it closed a group
+        self.comm.close()  # first, so that the others see a departure, not only the end of a group
         self.retire(why)
 
     def waits(self) -> str:
-        """Returns a line for each known wait, as far as this rank knows."""
+        """Returns a line for each wait known to this rank."""
         text: Any = self.comm.describe_waits()
         return str(text)
