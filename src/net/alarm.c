@@ -9,7 +9,7 @@ static void start(struct pccl_alarm *alarm, uint64_t due_us)
     uint64_t now_us = pccl_now_us(), left_us = due_us > now_us ? due_us - now_us : 0;
     alarm->due_us = now_us + left_us;
     uv_update_time(alarm->timer.loop);
-    /* Fails only for handles that are closing. */
+    /* Can only fail for a closing handle. */
     (void)uv_timer_start(&alarm->timer, on_timer, (left_us + 999) / 1000, 0);
 }
 
@@ -26,11 +26,12 @@ static void on_timer(uv_timer_t *timer)
 {
     struct pccl_alarm *alarm = (struct pccl_alarm *)timer; /* the timer is the first member of the alarm */
     uint64_t now_us = pccl_now_us();
-    if (now_us < alarm->due_us) { /* the loop counts in milliseconds */
+    if (now_us < alarm->due_us) { /* the loop's clock has milliseconds */
         start(alarm, alarm->due_us);
     } else if (is_late(alarm) || now_us > alarm->due_us + PCCL_STILL_MS * UINT64_C(1000)) {
         (void)uv_check_start(&alarm->polled, on_polled);
-        start(alarm, now_us + 1000); /* keeps the poll from waiting, even if other timers of this turn take longer */
+        /* keeps the poll from blocking, even if other timers of this iteration take longer */
+        start(alarm, now_us + 1000);
     } else {
         alarm->ring(alarm);
     }

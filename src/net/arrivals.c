@@ -7,22 +7,23 @@
 #include "wire/frame.h"
 
 enum {
-    PERIOD_MS = 10, /* time between two checks of the queue */
-    LOOKS_MAX = 64, /* limit for reads of one greeting, which has fewer pieces even if the system ignores SO_RCVLOWAT */
-    REFUSALS_PER_S = 100, /* limit for refusals with an answer; further connections are closed without one */
-    SHARE = 4             /* divisor: the arrivals of all listeners use at most 1/SHARE of the free descriptors */
+    PERIOD_MS = 10, /* interval at which the queue is checked */
+    /* limit for reads of one greeting, which has fewer fragments even if the system ignores SO_RCVLOWAT */
+    LOOKS_MAX = 64,
+    REFUSALS_PER_S = 100, /* limit for refusals that are answered; further connections are closed without an answer */
+    SHARE = 4             /* the arrivals of all listeners use at most 1/SHARE of the free descriptors */
 };
 
 struct arrival {
-    struct pccl_turn turn;      /* place among the ready ones */
-    struct pccl_list_node node; /* place among the early ones */
+    struct pccl_turn turn;      /* place among the ready connections */
+    struct pccl_list_node node; /* place among the early connections */
     struct pccl_arrivals *arrivals;
     uv_poll_t poll;
     uv_os_sock_t socket;
     struct pccl_address from;
     uint64_t since_ms;
     uint32_t looks;
-    enum pccl_arrival_end fault; /* reason for the refusal, if it is refused */
+    enum pccl_arrival_end fault; /* reason of a refusal */
     const struct pccl_memory *memory;
 };
 
@@ -38,7 +39,7 @@ struct pccl_arrivals {
 
 static struct arrival *arrival_of(struct pccl_turn *turn) { return PCCL_CONTAINER_OF(turn, struct arrival, turn); }
 
-/* ---- early ones ---- */
+/* ---- early connections ---- */
 
 static void add_early(struct pccl_arrivals *arrivals, struct arrival *arrival)
 {
@@ -58,7 +59,7 @@ static struct arrival *oldest_early(const struct pccl_arrivals *arrivals)
     return PCCL_LIST_ITEM(&arrivals->early, arrivals->early.next, struct arrival, node);
 }
 
-/* ---- the end of one ---- */
+/* ---- end of a connection ---- */
 
 static void on_poll_closed(uv_handle_t *handle)
 {
@@ -66,7 +67,7 @@ static void on_poll_closed(uv_handle_t *handle)
     pccl_release(arrival->memory, arrival, sizeof *arrival);
 }
 
-/* Stops watching an arrival that is in no list, and returns its socket, which stays open. */
+/* Stops watching an arrival that is in no list. Returns its socket, which stays open. */
 static uv_os_sock_t release(struct arrival *arrival)
 {
     uv_os_sock_t socket = arrival->socket;
@@ -108,8 +109,8 @@ static size_t write_refusal(const struct pccl_arrivals_config *config, uint8_t b
 }
 
 /*
- * Answers a client that does not encrypt, or whose knock is bad, within the limited rate; then drops it. Reads its
- * bytes first: closing a socket with unread bytes would send a reset.
+ * Answers a client that does not encrypt or has sent a bad knock, if the rate limit permits, and then drops it. Reads
+ * its bytes first, because closing a socket with unread bytes would send a reset.
  */
 static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
 {
@@ -128,7 +129,7 @@ static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
 
 enum sight { EARLY, READY, REFUSED, OVER };
 
-/* Peeks at the received bytes. Consumes a good knock, which OpenSSL must not see. */
+/* Peeks at the received bytes. Consumes a good knock, because OpenSSL must not see it. */
 static enum sight look(const struct pccl_arrivals *arrivals, struct arrival *arrival, bool has_ended)
 {
     const struct pccl_arrivals_config *config = &arrivals->config;
@@ -157,7 +158,10 @@ static void get_ready(struct pccl_arrivals *arrivals, struct arrival *arrival)
     pccl_turns_add(&arrivals->ready, &arrival->turn, &arrival->from);
 }
 
-/* Returns false if entering has closed the arrivals. The loop frees them, and each arrival, after this visit. */
+/*
+ * Returns false if the owner has closed the arrivals on entering. The loop then frees them and each arrival after this
+ * visit.
+ */
 static bool enter(struct pccl_arrivals *arrivals)
 {
     if (arrivals->config.events.enter)
@@ -192,8 +196,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 }
 
 /*
- * Looks at each old arrival before ending it: the loop serves timers first, so after a suspension of this process a
- * greeting may be there unread.
+ * Looks at each old arrival once more before ending it: the loop runs timers before it reads, so after a suspension of
+ * this process the greeting may be waiting unread.
  */
 bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
 {
@@ -228,7 +232,7 @@ static void on_period(uv_timer_t *timer)
     leave(arrivals);
 }
 
-/* ---- outside ---- */
+/* ---- functions for the listener ---- */
 
 struct pccl_arrivals *pccl_arrivals_create(const struct pccl_arrivals_config *config)
 {
@@ -285,7 +289,8 @@ void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, cons
         make_room(arrivals);
     if (!uv_is_active((uv_handle_t *)&arrivals->timer))
         (void)uv_timer_start(&arrivals->timer, on_period, PERIOD_MS, PERIOD_MS);
-    if (pccl_socket_is_local(socket)) { /* this user's; peeking could consume descriptors that it passes */
+    /* belongs to this user, and peeking could consume descriptors passed with the bytes */
+    if (pccl_socket_is_local(socket)) {
         get_ready(arrivals, arrival);
     } else {
         add_early(arrivals, arrival);

@@ -4,7 +4,7 @@
 
 #include <uv.h>
 
-/* CMake defines the release, and the commit of a checkout; the archive of a release has no commit. */
+/* CMake defines the release and, in a checkout, the commit. A release archive has no commit. */
 #ifndef PCCL_RELEASE
 #define PCCL_RELEASE 0
 #endif

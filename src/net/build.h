@@ -1,10 +1,10 @@
-/* The description of this build that greetings carry. */
+/* The description of this build, as sent in greetings. */
 #ifndef PCCL_NET_BUILD_H
 #define PCCL_NET_BUILD_H
 
 #include "wire/wire.h"
 
-/* Returns the description, computed at the first call. Any thread. */
+/* Returns the description, which the first call computes. Any thread. */
 const struct pccl_build *pccl_build_own(void);
 
 #endif

@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- what a certificate is for ---- */
+/* ---- purpose of a certificate ---- */
 
-/* Checks the unit of the certificate at depth 0. OpenSSL calls it for each one of a chain, the authority's first. */
+/*
+ * Checks the unit of the certificate at depth 0. OpenSSL calls this for every certificate of a chain, beginning with
+ * the authority's.
+ */
 static int check_unit(int good, struct x509_store_ctx_st *context, const char *unit)
 {
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
@@ -39,7 +42,7 @@ static bool fail(const struct pccl_openssl *openssl, const char *path, struct pc
     return false;
 }
 
-/* Fails for an encrypted private key instead of prompting for a password. */
+/* Rejects encrypted private keys, because OpenSSL would otherwise prompt for a password. */
 static int has_no_password(char *out, int room, int encrypts, void *context)
 {
     (void)out;

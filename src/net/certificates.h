@@ -1,7 +1,7 @@
 /*
- * Certificates in PEM files for TLS: for control connections, where each end shows a certificate that an authority of
- * the run has signed (PROTOCOL 17.7), for HTTP beyond this machine, and for clients of that HTTP. The subject states
- * the purpose of a certificate: the first OU is "pccl-master" or "pccl-join". Knows nothing of connections.
+ * Certificates in PEM files for TLS: for control connections, whose ends both show a certificate signed by an authority
+ * of the run (PROTOCOL 17.7), and for HTTP servers and clients that are not on this machine. The first OU in its
+ * subject, "pccl-master" or "pccl-join", states what a certificate is for. Knows nothing of connections.
  */
 #ifndef PCCL_NET_CERTIFICATES_H
 #define PCCL_NET_CERTIFICATES_H
@@ -12,9 +12,10 @@ enum { PCCL_PEM_PATH_MAX = 1023, PCCL_FINGERPRINT_BYTES = 32, PCCL_FINGERPRINT_T
 
 /* Paths of the files. */
 struct pccl_pem {
-    char chain[PCCL_PEM_PATH_MAX + 1];     /* own certificate and the intermediate ones up to the authority */
-    char key[PCCL_PEM_PATH_MAX + 1];       /* private key of the certificate, not encrypted */
-    char authority[PCCL_PEM_PATH_MAX + 1]; /* certificate of the authority that must have signed the other side's */
+    char chain[PCCL_PEM_PATH_MAX + 1]; /* own certificate, followed by the intermediate ones up to the authority */
+    char key[PCCL_PEM_PATH_MAX + 1];   /* private key of the certificate; must not be encrypted */
+    /* certificate of the authority that must have signed the other side's certificate */
+    char authority[PCCL_PEM_PATH_MAX + 1];
 };
 
 enum pccl_certificate_use {
@@ -24,20 +25,20 @@ enum pccl_certificate_use {
 };
 
 /*
- * Loads the files into a new context. Returns false, with a reason that names the file, if they cannot be used; then
- * the context cannot be used either.
+ * Loads the files into a new context. On failure returns false with a reason that names the file; the context must not
+ * be used.
  */
 PCCL_MUST_CHECK bool pccl_certificates_load(const struct pccl_openssl *openssl, struct ssl_ctx_st *context,
                                             const struct pccl_pem *pem, enum pccl_certificate_use use,
                                             struct pccl_text *reason);
 /*
- * Prepares the context of a client without a certificate: the other side's certificate must be for this host (a name or
- * an address) and signed by the authority in the file, or, if that is "", by one that the system trusts. Returns false
- * as above.
+ * Prepares the context of a client without a certificate. The other side's certificate must be for this host (a name or
+ * an address), and must be signed by the authority in the file or, if `authority` is "", by one that the system trusts.
+ * Returns false as above.
  */
 PCCL_MUST_CHECK bool pccl_certificates_expect(const struct pccl_openssl *openssl, struct ssl_ctx_st *context,
                                               const char *host, const char *authority, struct pccl_text *reason);
-/* Writes the SHA-256 of a certificate in hexadecimal digits; "" for NULL, or on failure. */
+/* Writes the SHA-256 of a certificate in hexadecimal digits. Writes "" on failure, or if it is NULL. */
 void pccl_certificates_fingerprint(const struct pccl_openssl *openssl, const struct x509_st *certificate,
                                    char text[PCCL_FINGERPRINT_TEXT + 1]);
 

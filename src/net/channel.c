@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-    OUT_BYTES_KEPT = 64 << 10, /* a larger output buffer is freed when it becomes empty */
+    OUT_BYTES_KEPT = 64 << 10, /* an output buffer above this size is freed when it becomes empty */
     FILLER_BYTES = 64 << 10,
-    DRAIN_BYTES_VISIT = 1 << 20, /* limit for one visit, so that one channel does not delay the others */
+    DRAIN_BYTES_VISIT = 1 << 20, /* limit for one visit, so that a channel cannot delay others */
 };
 
 static const uint8_t filler[FILLER_BYTES];
@@ -51,7 +51,7 @@ void pccl_channel_fini(struct pccl_channel *channel)
 
 static bool has_kick(const struct pccl_channel *channel) { return channel->secure || channel->pipe; }
 
-/* Creates the handles that a channel with encryption or a pipe needs, once it is open. */
+/* Creates the handles needed for encryption or a pipe, if the channel is open. */
 static void make_kick(struct pccl_channel *channel)
 {
     if (!has_kick(channel) || channel->state != PCCL_CHANNEL_OPEN)
@@ -62,10 +62,10 @@ static void make_kick(struct pccl_channel *channel)
     uint64_t period = channel->secure ? pccl_secure_renewal_ms(channel->secure) : 0, random;
     if (!period)
         return;
-    (void)uv_timer_init(channel->poll.loop, &channel->renewal); /* cannot fail; neither can the start */
+    (void)uv_timer_init(channel->poll.loop, &channel->renewal); /* cannot fail, and neither can starting it */
     channel->renewal.data = channel;
     channel->handles++;
-    bool spread = pccl_random_u64(&random); /* or connections that began together would renew together */
+    bool spread = pccl_random_u64(&random); /* keeps connections that began together from renewing together */
     (void)uv_timer_start(&channel->renewal, on_renewal, spread ? period - random % (period / 2) : period, period);
 }
 
@@ -146,7 +146,7 @@ void pccl_channel_adopt(struct pccl_channel *channel, struct pccl_handover *hand
     if (handover->secure)
         pccl_channel_secure(channel, handover->secure);
     channel->pipe = handover->pipe;
-    if (channel->pipe) /* bytes read after the handshake are wake-up bytes */
+    if (channel->pipe) /* bytes that were read after the handshake are wake-up bytes */
         channel->reader.start = channel->reader.end;
     if (channel->pipe)
         make_kick(channel);
@@ -162,7 +162,7 @@ void pccl_handover_drop(struct pccl_handover *handover)
 
 /* ---- waiting ---- */
 
-/* Seals and sends the records of a due renewal. If output is already waiting, they are sent with it. */
+/* Seals and sends the records of a renewal that is due. If other output is waiting, they are sent with it. */
 static void renew(struct pccl_channel *channel)
 {
     if (channel->renews)
@@ -170,10 +170,10 @@ static void renew(struct pccl_channel *channel)
     channel->renews = false;
     if (!channel->blocked && pccl_secure_is_sending(channel->secure) && channel->out_start == channel->out_end &&
         !channel->payload_left)
-        (void)pccl_channel_push(channel); /* the next read reports a failure */
+        (void)pccl_channel_push(channel); /* a failure is reported by the next read */
 }
 
-/* Returns the events of the pipe, whatever caused the visit. */
+/* Returns the pipe's events, regardless of what caused the visit. */
 static int begin_piped(struct pccl_channel *channel, int ready)
 {
     int news = 0;
@@ -198,7 +198,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
 {
     if (channel->pipe)
         return begin_piped(channel, ready);
-    if (ready < 0) { /* the poll handle stopped at an error of the socket: the next write or read reports it */
+    if (ready < 0) { /* libuv has stopped polling because of a socket error, which the next write or read reports */
         channel->armed = 0;
         ready = UV_READABLE | UV_WRITABLE;
     }
@@ -208,7 +208,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
         if (channel->blocked)
             news |= UV_WRITABLE;
         else
-            channel->watch_output = false; /* no output waits for room */
+            channel->watch_output = false; /* no output is waiting for room */
         channel->blocked = false;
     }
     if (channel->secure)
@@ -224,7 +224,7 @@ static void set_kick(struct pccl_channel *channel, bool wanted)
         (void)uv_idle_stop(&channel->kick);
 }
 
-/* Returns the events to watch on the socket: wake-up bytes, until it has ended. */
+/* Returns the events to watch on the socket. These are wake-up bytes until the pipe has ended. */
 static int watch_pipe(struct pccl_channel *channel, int input)
 {
     struct pccl_pipe *pipe = channel->pipe;
@@ -248,9 +248,9 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
     channel->armed = wanted;
     channel->is_settling = true;
     if (!wanted || channel->is_shared)
-        (void)uv_poll_stop(&channel->poll); /* the system cannot modify an entry that is shared (EPOLLEXCLUSIVE) */
+        (void)uv_poll_stop(&channel->poll); /* a shared entry (EPOLLEXCLUSIVE) cannot be modified, only removed */
     if (wanted)
-        (void)uv_poll_start(&channel->poll, wanted, on_poll); /* fails only for handles that are closing */
+        (void)uv_poll_start(&channel->poll, wanted, on_poll); /* can only fail for a closing handle */
     channel->is_shared = false;
 }
 
@@ -286,19 +286,22 @@ static void note_moved(struct pccl_channel *channel)
 
 static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
 {
-    /* After our shutdown the end of the input proves nothing; the cause of the shutdown does, unless it is EPIPE. */
+    /*
+     * If we have shut down our side, the end of input proves nothing, and the reason of the shutdown is reported
+     * instead, unless it was EPIPE.
+     */
     bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
     channel->ended = ours ? channel->failed : error;
     return PCCL_CHANNEL_ENDED;
 }
 
-/* Destination of the next bytes: the rest of a payload, then the reader, so one read also gets the next frame. */
+/* Destinations of the next bytes: the rest of a payload, then the reader, so that one read also gets the next frame. */
 struct rooms {
     uint8_t *payload, *frames;
     size_t payload_bytes, frames_bytes;
 };
 
-/* Determines the destination. Returns false if out of memory. */
+/* Sets the destinations. Returns false if out of memory. */
 static bool aim(struct pccl_channel *channel, struct rooms *rooms)
 {
     size_t left = channel->expected - channel->received;
@@ -314,14 +317,14 @@ static bool aim(struct pccl_channel *channel, struct rooms *rooms)
     return rooms->frames != NULL;
 }
 
-/* Sends output that the read has unblocked: reading continues the handshake, for which output may have waited. */
+/* Sends output that the read has unblocked, because reading advances the handshake for which output may be waiting. */
 static void push_after_read(struct pccl_channel *channel)
 {
     bool waited = channel->blocked && !channel->watch_output && !pccl_secure_is_shaking_hands(channel->secure);
     if (waited)
         channel->blocked = false;
     if (waited || (pccl_secure_is_sending(channel->secure) && !channel->blocked))
-        (void)pccl_channel_push(channel); /* the next read reports a failure */
+        (void)pccl_channel_push(channel); /* a failure is reported by the next read */
 }
 
 static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *rooms)
@@ -330,12 +333,13 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
                                      rooms->frames, rooms->frames_bytes);
     if (!channel->failed)
         push_after_read(channel);
-    if (pccl_secure_has_moved(channel->secure)) /* on a slow path one record takes long */
+    /* counts partial records, because one record can take long on a slow path */
+    if (pccl_secure_has_moved(channel->secure))
         note_moved(channel);
     return got;
 }
 
-/* Reads the first bytes of a handshake, with a pipe if one is offered. */
+/* Reads the first bytes of a handshake, and the pipe if one is offered with them. */
 static ptrdiff_t read_offer(struct pccl_channel *channel, const struct rooms *rooms)
 {
     ptrdiff_t got =
@@ -434,7 +438,7 @@ bool pccl_channel_reserve(struct pccl_channel *channel, uint32_t bytes)
     return out != NULL;
 }
 
-/* Makes room in a full output buffer. Returns false if out of memory; the channel has then failed. */
+/* Makes room in a full output buffer. If out of memory, fails the channel and returns false. */
 static bool enlarge(struct pccl_channel *channel, size_t bytes)
 {
     uint32_t waiting = channel->out_end - channel->out_start;
@@ -449,10 +453,10 @@ static bool enlarge(struct pccl_channel *channel, size_t bytes)
     return false;
 }
 
-/* Returns room for `bytes` after the unsent frames, or NULL if they do not fit; the channel has then failed. */
+/* Returns room for `bytes` after the unsent frames. If they do not fit, fails the channel and returns NULL. */
 static inline uint8_t *make_room(struct pccl_channel *channel, size_t bytes)
 {
-    PCCL_ASSERT(!channel->payload_left); /* or the bytes would overtake the payload */
+    PCCL_ASSERT(!channel->payload_left); /* otherwise these bytes would overtake the payload */
     if (channel->failed)
         return NULL;
     if (channel->out_end - channel->out_start + bytes > channel->out_max) {
@@ -523,7 +527,7 @@ static ptrdiff_t write_some(const struct pccl_channel *channel, size_t frames, s
     return pccl_socket_write_two(channel->socket, out, frames, payload ? payload : filler, *bytes);
 }
 
-/* Returns MOVED if the kernel took all bytes that were offered to it. */
+/* Returns MOVED if the kernel took all bytes that were passed to it. */
 static enum pccl_channel_io push_some(struct pccl_channel *channel)
 {
     size_t frames = channel->out_end - channel->out_start, bytes = channel->payload_left;
@@ -574,7 +578,7 @@ static void send_rest(struct pccl_channel *channel)
         if (channel->events->parting)
             channel->events->parting(channel);
         if (channel->says_bye)
-            (void)pccl_channel_put_message(channel, &bye); /* if out of memory, the link_bye is omitted */
+            (void)pccl_channel_put_message(channel, &bye); /* link_bye is omitted if out of memory */
         if (pccl_channel_push(channel) != PCCL_CHANNEL_MOVED)
             return;
         if (channel->secure)
@@ -586,7 +590,7 @@ static void send_rest(struct pccl_channel *channel)
     pccl_socket_shutdown_write(channel->socket);
 }
 
-/* Discards input. Returns false if the other side has ended too, or has exceeded the limit for discarded bytes. */
+/* Discards input. Returns false once the other side has ended too, or the limit for discarded bytes is exceeded. */
 static bool drain(struct pccl_channel *channel)
 {
     uint8_t bytes[4096];

@@ -4,8 +4,8 @@
 #include "os/local.h"
 
 enum {
-    READS_PER_VISIT = 16,        /* limit, so that one busy connection does not delay the others */
-    DRAIN_BYTES_MAX = 256 << 10, /* limit for bytes read and discarded while closing */
+    READS_PER_VISIT = 16,        /* limit, so that a busy connection cannot delay others */
+    DRAIN_BYTES_MAX = 256 << 10, /* limit for bytes discarded while closing */
 };
 
 static const struct pccl_channel_events channel_events;
@@ -68,7 +68,7 @@ struct pccl_connection *pccl_connection_create(uv_loop_t *loop, const struct pcc
         return NULL;
     }
     connection->is_local = pccl_socket_is_local(socket);
-    if (dialing && !connection->is_local) /* room for output indicates that the connection is established */
+    if (dialing && !connection->is_local) /* the socket reports room for output once the connection is established */
         pccl_channel_yield(&connection->channel);
     watch(connection);
     return connection;
@@ -79,7 +79,7 @@ void pccl_connection_secure(struct pccl_connection *connection, struct pccl_secu
     struct pccl_channel *channel = &connection->channel;
     if (secure) {
         pccl_channel_secure(channel, secure);
-    } else { /* no byte may pass unencrypted */
+    } else { /* ensures that no byte is sent unencrypted */
         pccl_channel_fail(channel, UV_ENOMEM);
         channel->ended = UV_ENOMEM;
     }
@@ -115,7 +115,7 @@ static void end_with(struct pccl_connection *connection, enum pccl_connection_en
     end(connection, how, &text);
 }
 
-/* Reports the end of the input, which an error of the system or our own side has caused. */
+/* Reports the end of the input. Its cause is an error of the system or on our own side. */
 static void end_of_input(struct pccl_connection *connection)
 {
     const struct pccl_channel *channel = &connection->channel;
@@ -143,7 +143,8 @@ static void on_late(struct pccl_channel *channel)
     void *owner = connection->owner;
     if (events->enter)
         events->enter(owner);
-    end_with(connection, PCCL_END_TIMEOUT, "no answer in time"); /* does nothing if entering has closed it */
+    /* has no effect if entering has closed the connection */
+    end_with(connection, PCCL_END_TIMEOUT, "no answer in time");
     if (events->leave)
         events->leave(owner);
 }
@@ -186,7 +187,8 @@ void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_m
 void pccl_connection_send(struct pccl_connection *connection, const uint8_t *bytes, size_t length)
 {
     if (takes_output(connection) && length > 0)
-        (void)pccl_channel_put(&connection->channel, bytes, length); /* the reading side will report a failure */
+        /* a failure is reported when the connection is read */
+        (void)pccl_channel_put(&connection->channel, bytes, length);
 }
 
 void pccl_connection_send_message(struct pccl_connection *connection, const struct pccl_msg *msg)
@@ -213,7 +215,7 @@ bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_hand
 
 /* ---- in ---- */
 
-/* The owner whose lock is held now: handling a frame may pass the connection to another owner. */
+/* The owner whose lock is currently held. Saved, because handling a frame may pass the connection to another owner. */
 struct visit {
     const struct pccl_connection_events *events;
     void *owner;
@@ -241,7 +243,7 @@ static void follow(struct visit *visit, struct pccl_connection *connection)
     visit_enter(visit, connection);
 }
 
-/* Explains a greeting of TLS, or a knock, in place of a frame. */
+/* Sets the reason if the other side has sent a TLS greeting or a knock instead of a frame. */
 static void explain_greeting(const struct pccl_connection *connection, struct pccl_text *reason)
 {
     const struct pccl_frame_reader *reader = &connection->channel.reader;
@@ -269,7 +271,9 @@ static void deliver(struct visit *visit, struct pccl_connection *connection)
     }
 }
 
-/* Returns true if an earlier read left input that no socket reports, so it must be read in the same visit. */
+/*
+ * Returns true if an earlier read has left input that the socket will not report, so it must be read in the same visit.
+ */
 static bool has_hidden_input(const struct pccl_connection *connection)
 {
     return connection->channel.secure && pccl_secure_has_input(connection->channel.secure);
@@ -277,7 +281,7 @@ static bool has_hidden_input(const struct pccl_connection *connection)
 
 static void on_readable(struct visit *visit, struct pccl_connection *connection)
 {
-    size_t budget = SIZE_MAX; /* no limit: reads are counted instead */
+    size_t budget = SIZE_MAX; /* unlimited, because reads are counted instead */
     for (int i = 0; i < READS_PER_VISIT || has_hidden_input(connection); i++) {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
         if (io == PCCL_CHANNEL_ENDED)
@@ -298,7 +302,7 @@ void pccl_connection_arm(struct pccl_connection *connection)
     if (!connection->unread || connection->state != PCCL_CONNECTION_OPEN)
         return;
     connection->unread = false;
-    struct visit visit = {connection->events, connection->owner}; /* the caller holds the lock */
+    struct visit visit = {connection->events, connection->owner}; /* the caller already holds this lock */
     deliver(&visit, connection);
     if (connection->state == PCCL_CONNECTION_OPEN)
         on_readable(&visit, connection);
@@ -312,10 +316,10 @@ bool pccl_connection_take(struct pccl_connection *connection)
     if (connection->state != PCCL_CONNECTION_OPEN || connection->unread)
         return !connection->unread;
     int next = 0, reads = 0;
-    bool blocked = connection->channel.blocked; /* reading may write, if keys are being renewed */
+    bool blocked = connection->channel.blocked; /* reading can write when keys are being renewed */
     do {
         enum pccl_channel_io io = pccl_channel_read(&connection->channel, &budget);
-        next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will find the end too */
+        next = io == PCCL_CHANNEL_ENDED ? -1 : 0; /* the loop will notice the end too */
         while (io == PCCL_CHANNEL_MOVED && connection->state == PCCL_CONNECTION_OPEN &&
                (next = pccl_frame_reader_next(&connection->channel.reader, &frame, &reason)) > 0)
             connection->events->received(connection, &frame);
@@ -327,7 +331,10 @@ bool pccl_connection_take(struct pccl_connection *connection)
 
 void pccl_connection_polled(struct pccl_connection *connection) { connection->channel.is_settling = false; }
 
-/* libuv 1.45 to 1.48 changes its epoll set at the end of a poll; until then no other code may change these entries. */
+/*
+ * libuv 1.45 to 1.48 defers changes of its epoll set to the end of a poll, and no other code may change these entries
+ * before that.
+ */
 bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on)
 {
     struct pccl_channel *channel = &connection->channel;
@@ -377,7 +384,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
     if (connection->state == PCCL_CONNECTION_DIALING) {
         on_dialed(connection);
         follow(&visit, connection);
-    } else if (connection->state == PCCL_CONNECTION_OPEN) { /* unless entering has closed it */
+    } else if (connection->state == PCCL_CONNECTION_OPEN) { /* entering may have closed the connection */
         if (news & UV_WRITABLE)
             (void)pccl_channel_push(channel);
         if (news & ~UV_WRITABLE)

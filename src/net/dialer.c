@@ -6,26 +6,27 @@
 
 struct attempt {
     struct pccl_dialer *dialer;
-    struct pccl_connection *connection; /* NULL: not begun, or ended */
+    struct pccl_connection *connection; /* NULL: not begun yet, or ended */
     enum pccl_link_end how;
-    bool connected; /* waits for its turn to send the hello */
+    bool connected; /* waiting for its turn to send the hello */
 };
 
 struct pccl_dialer {
     uv_timer_t timer; /* starts the next attempt, or reports the failure */
     const struct pccl_memory *memory;
     struct pccl_dial dial;
-    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* [0]: the local socket, if tried */
+    struct pccl_address addresses[1 + PCCL_DIAL_ADDRESSES_MAX]; /* [0] is the local socket, if that is tried */
     struct attempt attempts[1 + PCCL_DIAL_ADDRESSES_MAX];
-    struct attempt *asking; /* has sent the hello; one at a time, so that the other side never holds two of our links */
+    /* the attempt that has sent the hello; one at a time, so that the other side never has two links of ours */
+    struct attempt *asking;
     uint32_t begun, over;
-    uint32_t starved;        /* attempts over TCP that failed because memory or descriptors were short, */
-    int shortage;            /* and the latest error of that kind */
-    struct pccl_text reason; /* reasons of all failures */
+    uint32_t starved;        /* number of attempts over TCP that failed because memory or descriptors were short */
+    int shortage;            /* the latest error of these attempts */
+    struct pccl_text reason; /* reasons of all failures, concatenated */
     bool gone;
     struct pccl_id meant;
     uint8_t kind;             /* kind of the link */
-    struct pccl_key_name key; /* name of the link's key, with keys */
+    struct pccl_key_name key; /* with keys: name of the link's key */
     struct pccl_id ticket;
     size_t hello_length; /* 0: no hello */
     uint8_t hello[PCCL_HANDSHAKE_HELLO_MAX];
@@ -62,7 +63,7 @@ static bool is_here(const struct attempt *attempt)
     return attempt->dialer->dial.local && attempt == attempt->dialer->attempts;
 }
 
-/* Takes the lock of the dialer, which is freed only after the visit even if it is canceled during the visit. */
+/* Takes the dialer's lock. Even if the dialer is canceled during the visit, it is freed only afterwards. */
 static void attempt_enter(void *owner) { enter(((struct attempt *)owner)->dialer); }
 
 static void attempt_leave(void *owner) { leave(((struct attempt *)owner)->dialer); }
@@ -123,17 +124,17 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
         dialer->kind = dial->hello->kind;
         name_key(dialer, dial->hello);
         dialer->hello_length = pccl_handshake_hello(dial->hello, dialer->hello);
-        dialer->dial.hello = NULL; /* the caller owns it */
+        dialer->dial.hello = NULL; /* not valid after this call */
     }
     schedule(dialer, 0);
     return dialer;
 }
 
-/* ---- the verdict ---- */
+/* ---- result of failed attempts ---- */
 
 /*
- * Returns the joint meaning of all failures. "No process is there" is evidence of a death, so every address that can be
- * reached must report that: an address that did not answer could be the right one.
+ * Combines all failures into one result. "No process listens there" is evidence of a death, so it is only returned if
+ * every reachable address reported it: an address that did not answer could be the right one.
  */
 static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
 {
@@ -193,8 +194,8 @@ static void note_failure(struct attempt *attempt, enum pccl_link_end how, const 
 }
 
 /*
- * Records a failure at the local socket. A peer that does not answer there would not answer over TCP either. Any other
- * failure proves nothing: the addresses follow, as for a peer on another host.
+ * Records a failure at the local socket. If the peer does not answer there, it would not answer over TCP either. Any
+ * other failure proves nothing, so the addresses are tried as for a peer on another host.
  */
 static void note_failure_here(struct attempt *attempt, enum pccl_link_end how)
 {
@@ -220,12 +221,12 @@ static void attempt_failed(struct attempt *attempt, enum pccl_link_end how, cons
         note_failure(attempt, how, reason);
     if (dialer->asking == attempt && dialer->over < dialer->dial.count)
         ask_next(dialer);
-    schedule(dialer, 0); /* starts the next address, or the report, from the loop instead of inside this call */
+    schedule(dialer, 0); /* continues from the loop, not inside this call */
 }
 
 /* ---- attempts ---- */
 
-/* Meaning of each end of a connection. */
+/* Translation of the end of a connection. */
 static const enum pccl_link_end meaning[] = {
     [PCCL_END_CLOSED] = PCCL_LINK_CLOSED,   [PCCL_END_RESET] = PCCL_LINK_CLOSED,
     [PCCL_END_SILENT] = PCCL_LINK_TIMEOUT,  [PCCL_END_REFUSED] = PCCL_LINK_REFUSED,
@@ -241,7 +242,7 @@ static void secure(struct attempt *attempt)
     struct pccl_secure *made =
         pccl_secure_create(dialer->memory, dialer->dial.keys, link ? PCCL_SECURE_DIALED : PCCL_SECURE_PEER,
                            link ? &dialer->key : NULL, link ? &dialer->ticket : NULL);
-    if (made && !is_here(attempt)) /* at a local socket, the system has checked the owner of the process */
+    if (made && !is_here(attempt)) /* not at a local socket, where the system has checked the owner of the process */
         pccl_secure_knock(made);
     pccl_connection_secure(attempt->connection, made);
 }
@@ -274,7 +275,7 @@ static void begin(struct attempt *attempt)
         attempt_failed(attempt, meaning[pccl_connection_dial_end(error)], &reason);
         return;
     }
-    if (is_here(attempt)) /* occupies the turn until the listener lets it in */
+    if (is_here(attempt)) /* keeps the turn until the listener accepts the connection */
         dialer->asking = attempt;
     if (dialer->dial.keys)
         secure(attempt);
@@ -302,7 +303,7 @@ static void succeed(struct attempt *attempt)
     struct pccl_connection *connection = attempt->connection;
     struct pccl_dial dial = attempt->dialer->dial;
     struct pccl_text none;
-    attempt->connection = NULL; /* the connection outlives the dialer */
+    attempt->connection = NULL; /* detached, because it outlives the dialer */
     pccl_connection_limit(connection, 0);
     pccl_dialer_cancel(attempt->dialer);
     pccl_text_clear(&none);

@@ -1,6 +1,7 @@
 /*
- * Runs code that is abandoned when one of our invariants breaks in it: the loop of a thread, a step of a state machine,
- * a public call. The objects that the code worked on must then be neither used nor freed, and its locks stay locked.
+ * Runs code that is abandoned if one of our invariants breaks in it: the loop of a thread, a step of a state machine, a
+ * public call. After that, the objects that the code worked on must be neither used nor freed, and its locks stay
+ * locked.
  */
 #ifndef PCCL_NET_GUARD_H
 #define PCCL_NET_GUARD_H
@@ -9,9 +10,9 @@
 
 #include <setjmp.h>
 
-/* Runs body(argument). Returns false if it was abandoned. Guards of one thread may be nested. */
+/* Runs body(argument). Returns false if it was abandoned. Guards of a thread may be nested. */
 bool pccl_guard_run(void (*body)(void *argument), void *argument);
-/* Abandons the code that this thread's innermost guard runs. Returns only if there is no guard. */
+/* Abandons the code that runs in this thread's innermost guard. Returns only if there is no guard. */
 void pccl_guard_leave(void);
 
 /*

@@ -15,9 +15,9 @@ size_t pccl_handshake_hello(const struct pccl_msg_link_hello *hello, uint8_t *by
 }
 
 /*
- * Returns the meaning of a refusal. IDENTITY means that the process is not the intended peer. Any other refusal is sent
- * by the peer itself, which is therefore alive. But a probe only checks that the peer is there and in that run, so a
- * process that refuses a probe is not that peer.
+ * Translates a refusal. IDENTITY means that the process is not the intended peer. Other refusals are sent by the peer
+ * itself, which is therefore alive. A probe, however, only checks that the peer is there and in the run, so a process
+ * that refuses a probe is not that peer.
  */
 static enum pccl_link_end meaning(uint8_t kind, uint16_t refusal)
 {
@@ -31,7 +31,7 @@ enum pccl_link_end pccl_handshake_judge(const struct pccl_id *meant, uint8_t kin
     pccl_text_format(reason, "another process answers at that address");
     if (answer->type != PCCL_MSG_link_ok && answer->type != PCCL_MSG_refused)
         return PCCL_LINK_OTHER;
-    /* Neither message has lists, so no scratch is needed. */
+    /* Decodes without scratch, because neither message has lists. */
     if (pccl_wire_decode(answer->type, answer->body, answer->length, NULL, &msg, reason) != PCCL_OK)
         return PCCL_LINK_OTHER;
     if (msg.type == PCCL_MSG_link_ok)

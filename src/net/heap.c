@@ -19,7 +19,7 @@ static const struct pccl_memory heap = {.resize = heap_resize, .context = NULL};
 
 const struct pccl_memory *pccl_heap(void) { return &heap; }
 
-/* The system returns a large block as new pages each time, and faulting in small pages costs more than filling them. */
+/* The system maps new pages for each large block, and faulting in small pages takes longer than filling them. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void *pccl_heap_raw(size_t bytes)

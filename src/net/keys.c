@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    CERTIFICATES_BYTES_MAX = 2048, /* a certificate that only carries a key has about 200 bytes */
+    CERTIFICATES_BYTES_MAX = 2048, /* limit for a certificate; one that only contains a key has about 200 bytes */
 };
 
 struct pccl_keys {
@@ -14,11 +14,11 @@ struct pccl_keys {
     const struct pccl_openssl *openssl;
     struct ssl_ctx_st *control, *links;
     bool is_master, has_files, is_shared;
-    struct pccl_pem pem;                         /* with has_files */
-    enum pccl_certificate_use use;               /* with has_files */
-    char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* of a visitor; "": the authorities decide */
-    uint8_t pin[PCCL_PIN_BYTES];                 /* with a token */
-    enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]); /* at a master */
+    struct pccl_pem pem;                         /* only with has_files */
+    enum pccl_certificate_use use;               /* only with has_files */
+    char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* of a visitor; if "", authorities are checked instead */
+    uint8_t pin[PCCL_PIN_BYTES];                 /* only with a token */
+    enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]); /* only at a master */
     void *judge_context;
     bool (*ticket)(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket);
     void *ticket_context;
@@ -57,9 +57,9 @@ void pccl_keys_set_judge(struct pccl_keys *keys,
     keys->judge_context = context;
 }
 
-/* ---- derived keys: HMAC-SHA-256, with a label for each use ---- */
+/* ---- key derivation: HMAC-SHA-256, with a label for each purpose ---- */
 
-/* Derives one key from another, for the use that the label names. Returns false if out of memory. */
+/* Derives a key from another one, for the purpose given by the label. Returns false if out of memory. */
 static bool derive(const struct pccl_openssl *openssl, const void *key, size_t key_bytes, const char *label,
                    const void *more, size_t more_bytes, struct pccl_secret *out)
 {
@@ -85,14 +85,14 @@ bool pccl_keys_of_link(const struct pccl_keys *keys, const struct pccl_key_name 
     return of_ticket(keys, name, ticket, name->probe ? "pccl probe 1" : "pccl link 1", out);
 }
 
-/* Finds the ticket at the end that was dialed. Returns false if it has no key of that name. */
+/* Finds the ticket of an accepted link. Returns false if there is no key with this name. */
 static bool find_ticket(const struct pccl_keys *keys, const struct pccl_key_name *name, struct pccl_id *ticket)
 {
     return keys->ticket && (name->probe || name->open == pccl_keys_open_links(keys)) &&
            keys->ticket(keys->ticket_context, &name->from, &name->to, ticket);
 }
 
-/* ---- the keys of links, and their names ---- */
+/* ---- keys of links, and their names ---- */
 
 static const char name_prefix[] = "pccl1 ";
 
@@ -115,7 +115,7 @@ static bool read_name(const uint8_t *bytes, size_t length, struct pccl_key_name 
         return false;
     name->probe = text[0] == 'p';
     name->open = text[1] == 'o';
-    uint8_t again[PCCL_KEY_NAME_BYTES]; /* exactly one text is valid for each name */
+    uint8_t again[PCCL_KEY_NAME_BYTES]; /* verifies that the text is the only valid one for its name */
     write_name(name, again);
     return memcmp(again, bytes, length) == 0;
 }
@@ -153,7 +153,7 @@ struct ssl_st *pccl_keys_make_ssl(const struct pccl_keys *keys, bool is_link, co
 static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, struct ssl_st *ssl,
                                          const struct pccl_secret *key)
 {
-    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01}; /* the key is valid for all ciphers with SHA-256 */
+    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01}; /* works with all ciphers that use SHA-256 */
     struct ssl_session_st *session = openssl->SSL_SESSION_new();
     const struct ssl_cipher_st *cipher = openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
     if (session && cipher && openssl->SSL_SESSION_set1_master_key(session, key->bytes, sizeof key->bytes) &&
@@ -164,11 +164,11 @@ static struct ssl_session_st *session_of(const struct pccl_openssl *openssl, str
     return NULL;
 }
 
-/* OpenSSL calls this for the key of a link that is dialed. */
+/* Called by OpenSSL for the key of a dialed link. */
 static int offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const unsigned char **identity,
                      size_t *identity_bytes, struct ssl_session_st **session)
 {
-    /* Only SSL objects that net/secure made have these callbacks, so index 0 is set. */
+    /* Only SSL objects created by net/secure have these callbacks, so index 0 is set. */
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});
     const struct pccl_link_key *link = openssl->SSL_get_ex_data(ssl, 0);
     struct pccl_secret key;
@@ -183,7 +183,7 @@ static int offer_key(struct ssl_st *ssl, const struct evp_md_st *digest, const u
     return *session != NULL;
 }
 
-/* OpenSSL calls this for the key of a link that was accepted. */
+/* Called by OpenSSL for the key of an accepted link. */
 static int find_key(struct ssl_st *ssl, const unsigned char *identity, size_t identity_bytes,
                     struct ssl_session_st **session)
 {
@@ -196,7 +196,7 @@ static int find_key(struct ssl_st *ssl, const unsigned char *identity, size_t id
                  pccl_keys_of_link(link->keys, &link->name, &ticket, &key);
     pccl_wipe(&ticket, sizeof ticket);
     if (!found)
-        return 1; /* without a key, the handshake fails */
+        return 1; /* the handshake then fails for want of a key */
     *session = session_of(openssl, ssl, &key);
     pccl_wipe(&key, sizeof key);
     return *session != NULL;
@@ -223,8 +223,8 @@ static bool pin_of(const struct pccl_openssl *openssl, const uint8_t public[PCCL
 }
 
 /*
- * Replaces the verification of a chain of certificates. Certificates only carry keys here: their issuer, subject and
- * dates have no meaning. The handshake proves that the other side has the private key.
+ * Replaces the verification of certificate chains. Here certificates are only containers of keys, and their issuer,
+ * subject and dates are ignored. The handshake proves that the other side has the private key.
  */
 static int verify(struct x509_store_ctx_st *context, void *argument)
 {
@@ -246,7 +246,7 @@ static int verify(struct x509_store_ctx_st *context, void *argument)
     return 0;
 }
 
-/* Rejects all certificates, for links, which have none. */
+/* Rejects all certificates. For links, which use none. */
 static int verify_nothing(struct x509_store_ctx_st *context, void *argument)
 {
     const struct pccl_keys *keys = argument;
@@ -256,7 +256,7 @@ static int verify_nothing(struct x509_store_ctx_st *context, void *argument)
 
 /* ---- contexts ---- */
 
-/* Sets the order of ciphers. The client's order is decisive, unless the server has no fast AES. */
+/* Sets the order of ciphers. The client's order applies, unless the server has no fast AES. */
 static bool set_ciphers(const struct pccl_openssl *openssl, struct ssl_ctx_st *context, bool has_aes)
 {
     if (!has_aes)
@@ -280,7 +280,10 @@ static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
                                 PCCL_SSL_MODE_ENABLE_PARTIAL_WRITE | PCCL_SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                     PCCL_SSL_MODE_RELEASE_BUFFERS,
                                 NULL);
-    /* Otherwise one read would continue for as long as KeyUpdates arrive, and the loop would serve nothing else. */
+    /*
+     * Makes SSL_read return after each KeyUpdate. Otherwise a stream of KeyUpdates would keep one read busy, and the
+     * loop would serve nothing else.
+     */
     (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_CLEAR_MODE, PCCL_SSL_MODE_AUTO_RETRY, NULL);
     (void)openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL);
     if (openssl->SSL_CTX_ctrl(context, PCCL_SSL_CTRL_SET_MIN_PROTO_VERSION, PCCL_TLS1_3_VERSION, NULL) &&
@@ -291,7 +294,7 @@ static struct ssl_ctx_st *make_context(const struct pccl_openssl *openssl)
     return NULL;
 }
 
-/* Makes a certificate that contains only the key. */
+/* Creates a certificate that only contains the key. */
 static struct x509_st *make_certificate(const struct pccl_openssl *openssl, struct evp_pkey_st *key)
 {
     struct x509_st *certificate = openssl->X509_new();
@@ -338,8 +341,8 @@ static struct ssl_ctx_st *make_links(struct pccl_keys *keys)
 }
 
 /*
- * Makes a private key by way of PKCS #8 (RFC 8410, 7): OpenSSL then copies it to its secure heap, which it does not do
- * with raw bytes.
+ * Creates a private key through PKCS #8 (RFC 8410, 7), because OpenSSL then copies it to its secure heap, which it does
+ * not do for raw bytes.
  */
 static struct evp_pkey_st *private_of(const struct pccl_openssl *openssl, const struct pccl_secret *key)
 {
@@ -353,7 +356,7 @@ static struct evp_pkey_st *private_of(const struct pccl_openssl *openssl, const 
     return private;
 }
 
-/* Derives the key pair from a token's secret. Returns NULL if out of memory. */
+/* Derives the key pair of a token's secret. Returns NULL if out of memory. */
 static struct evp_pkey_st *pair_of_token(const struct pccl_openssl *openssl, const struct pccl_secret *secret)
 {
     struct pccl_secret client;
@@ -415,7 +418,7 @@ struct pccl_keys *pccl_keys_of_peer(const struct pccl_memory *memory, const stru
     return keys;
 }
 
-/* ---- of certificates in files ---- */
+/* ---- keys from certificate files ---- */
 
 bool pccl_keys_reload(struct pccl_keys *keys, struct pccl_text *reason)
 {
@@ -430,7 +433,7 @@ bool pccl_keys_reload(struct pccl_keys *keys, struct pccl_text *reason)
         keys->openssl->SSL_CTX_free(context);
         return false;
     }
-    keys->openssl->SSL_CTX_free(keys->control); /* open connections keep it alive */
+    keys->openssl->SSL_CTX_free(keys->control); /* open connections have their own references */
     keys->control = context;
     return true;
 }
@@ -457,7 +460,7 @@ void pccl_keys_fingerprint(const struct pccl_keys *keys, char text[PCCL_FINGERPR
     pccl_certificates_fingerprint(keys->openssl, keys->openssl->SSL_CTX_get0_certificate(keys->control), text);
 }
 
-/* Replaces the verification of a chain: the certificate is identified by its fingerprint. */
+/* Replaces the verification of certificate chains. Identifies the certificate by its fingerprint. */
 static int verify_fingerprint(struct x509_store_ctx_st *context, void *argument)
 {
     const struct pccl_keys *keys = argument;
@@ -530,13 +533,13 @@ bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_
 }
 
 /*
- * Makes guesses expensive: a stranger who has seen a knock, or the master's certificate, can try secrets offline. The
- * salt is fixed because master and peers have nothing but the secret in common.
+ * Makes guessing expensive, because a stranger who has seen a knock or the master's certificate can try secrets
+ * offline. The salt is fixed, because master and peers have only the secret in common.
  */
 static bool stretch(const struct pccl_openssl *openssl, const char *secret, size_t length, struct pccl_secret *out)
 {
     static const unsigned char salt[] = "pccl shared secret 2";
-    enum { COST = 1 << 15, BLOCK_SIZE = 8, PARALLEL = 1, MEMORY_MAX = 64 << 20 }; /* 32 MiB and about 0.1 s */
+    enum { COST = 1 << 15, BLOCK_SIZE = 8, PARALLEL = 1, MEMORY_MAX = 64 << 20 }; /* takes 32 MiB and about 0.1 s */
     return openssl->EVP_PBE_scrypt(secret, length, salt, sizeof salt - 1, COST, BLOCK_SIZE, PARALLEL, MEMORY_MAX,
                                    out->bytes, sizeof out->bytes) == 1;
 }

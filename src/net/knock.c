@@ -5,15 +5,18 @@
 enum {
     KIND_BYTES = 4,
     HEAD_BYTES = KIND_BYTES + PCCL_KNOCK_MAC_BYTES,
-    RECORD_HEAD_BYTES = 5, /* the last two bytes are the length */
-    HANDSHAKE = 22,        /* type of a TLS record */
+    RECORD_HEAD_BYTES = 5, /* header of a TLS record, whose last two bytes are the length */
+    HANDSHAKE = 22,        /* type of a TLS record with a handshake message */
 };
 
 static const uint8_t kinds[2][KIND_BYTES] = {{'p', 'c', 'k', 'c'}, {'p', 'c', 'k', 'l'}};
 
 const uint8_t pccl_knock_alert[PCCL_ALERT_BYTES] = {21, 3, 3, 0, 2, 2, 49};
 
-/* Returns true for a knock: as the length of a frame, its first three bytes exceed the limit for a first frame. */
+/*
+ * Returns true for a knock. Interpreted as a frame, its first three bytes would be a length above the limit for a first
+ * frame.
+ */
 static bool is_knock(const uint8_t *bytes) { return memcmp(bytes, kinds[0], KIND_BYTES - 1) == 0; }
 
 static bool is_greeting(const uint8_t *bytes)
@@ -28,7 +31,7 @@ bool pccl_knock_is_secure(const uint8_t *bytes, size_t length)
 
 size_t pccl_knock_bytes(bool of_link) { return HEAD_BYTES + (of_link ? PCCL_KEY_NAME_BYTES : 0); }
 
-/* Computes the MAC of the greeting, and of the name of a link's key for a link. */
+/* Computes the MAC over the greeting and, for a link, the name of its key. */
 static bool compute(const struct pccl_secret *key, const uint8_t *bytes, size_t length, struct pccl_secret *out)
 {
     const struct pccl_openssl *openssl = pccl_openssl(&(struct pccl_text){.length = 0});

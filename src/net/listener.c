@@ -7,10 +7,11 @@
 
 enum {
     ACCEPTS_PER_VISIT = 64,
-    SYSTEM_PORT_ATTEMPTS = 16, /* the port that the system chooses for one address may be taken on another */
-    PAUSE_MS = 50,             /* pause after a shortage of descriptors or memory */
-    HANDSHAKE_MS = 1000,       /* time before a stranger can be dropped for another one */
-    SPARE_HELLO_MS = 200,      /* time for the hello of strangers that use the last descriptors */
+    /* number of attempts, because a port that the system chooses for one address may be in use on another */
+    SYSTEM_PORT_ATTEMPTS = 16,
+    PAUSE_MS = 50,        /* pause after a shortage of descriptors or memory */
+    HANDSHAKE_MS = 1000,  /* time for which a stranger cannot be displaced by another one */
+    SPARE_HELLO_MS = 200, /* time for the hello of strangers that use the last descriptors */
 };
 
 struct pccl_listener_socket {
@@ -37,7 +38,7 @@ static void on_pause_closed(uv_handle_t *handle)
 
 /* ---- the spare descriptor ---- */
 
-/* Returns true if the spare is available. The stranger that used its descriptor then becomes an ordinary one. */
+/* Returns true if there is a spare. The stranger that used its descriptor, if any, then becomes an ordinary one. */
 static bool take_spare(struct pccl_listener *listener)
 {
     if (listener->has_spare || !listener->wants_spare)
@@ -60,8 +61,8 @@ static bool take_spare(struct pccl_listener *listener)
 }
 
 /*
- * Takes the spare. If it is not available, also ends an arrival that has been early for at least this time, which may
- * use the spare's descriptor.
+ * Like take_spare. If there is no spare, first ends an arrival that has been early for at least this time and may use
+ * its descriptor.
  */
 static bool take_spare_of_early(struct pccl_listener *listener, uint32_t age_ms)
 {
@@ -88,7 +89,7 @@ static void close_all(uv_os_sock_t *sockets, uint32_t count)
             pccl_socket_close(sockets[i]);
 }
 
-/* Binds all addresses to one port (0: one that the system chooses and that is free on all addresses). */
+/* Binds all addresses to the same port. 0: to a port that the system chooses and that is free on all addresses. */
 static int bind_all(const struct pccl_address *addresses, uint32_t count, uint16_t *port, uv_os_sock_t *sockets,
                     struct pccl_address *failed)
 {
@@ -138,7 +139,7 @@ static bool watch(struct pccl_listener *listener, uv_os_sock_t socket)
     return true;
 }
 
-/* ---- connections that wait for their handshake ---- */
+/* ---- connections waiting for their handshake ---- */
 
 static void on_ready(void *owner);
 
@@ -225,11 +226,11 @@ int pccl_listener_open(struct pccl_listener *listener, const struct pccl_address
         pccl_listener_close(listener);
         return out_of_memory(reason);
     }
-    (void)take_spare(listener); /* without a spare, connections that find no descriptor are reset */
+    (void)take_spare(listener); /* without a spare, connections for which there is no descriptor are reset */
     return 0;
 }
 
-/* Closes the first socket of the list. */
+/* Removes the first socket of the list and closes it. */
 static void close_socket(struct pccl_listener *listener, struct pccl_listener_socket **first)
 {
     struct pccl_listener_socket *closed = *first;
@@ -300,7 +301,7 @@ static void pause_accepting(struct pccl_listener *listener);
 static void on_pause_over(uv_timer_t *timer)
 {
     struct pccl_listener *listener = timer->data;
-    if (!take_spare(listener) && listener->on_spare.count > 0) { /* that stranger ends soon */
+    if (!take_spare(listener) && listener->on_spare.count > 0) { /* the stranger on the spare will end soon */
         pause_accepting(listener);
         return;
     }
@@ -317,8 +318,9 @@ static void pause_accepting(struct pccl_listener *listener)
 }
 
 /*
- * Returns the stranger that makes room, or NULL without strangers: the oldest of the address with the most of them. A
- * flood then displaces only its own connections, not clients of other addresses with a long path.
+ * Returns the stranger to be displaced: the oldest one of the address with the most strangers. A flood then displaces
+ * only its own connections, and not clients of other addresses whose path is long. Returns NULL if there are no
+ * strangers.
  */
 static struct pccl_connection *most_crowded(const struct pccl_listener *listener)
 {
@@ -336,12 +338,12 @@ static void drop(struct pccl_listener *listener, struct pccl_connection *strange
 {
     PCCL_ASSERT(stranger != NULL);
     pccl_connection_drop(stranger);
-    /* The owner has closed it, unless it was already closing and is no longer in the list. */
+    /* The owner has closed the stranger. If it was already closing, it is not in the list. */
     if (stranger->list == &listener->strangers)
         pccl_connection_list_remove(stranger);
 }
 
-/* Ends a stranger to free its descriptor. */
+/* Closes a stranger to free its descriptor. */
 static void evict(struct pccl_listener *listener, struct pccl_connection *stranger)
 {
     PCCL_ASSERT(stranger != NULL);
@@ -353,8 +355,8 @@ static void evict(struct pccl_listener *listener, struct pccl_connection *strang
 }
 
 /*
- * Returns true if a stranger has had time to identify itself. Without that time strangers would displace each other,
- * and no peer would be admitted.
+ * Returns true if the stranger has had enough time to identify itself. Without this minimum, strangers would displace
+ * each other, and no peer would ever be admitted.
  */
 static bool is_due(const struct pccl_listener *listener, const struct pccl_connection *stranger)
 {
@@ -374,7 +376,7 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
         drop(listener, most_crowded(listener));
     struct pccl_connection *connection =
         pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
-    if (!connection) { /* the other side sees a closed connection */
+    if (!connection) { /* the other side sees the connection being closed */
         tell_shortage(listener, UV_ENOMEM);
         return;
     }
@@ -402,8 +404,8 @@ static int accept_next(const struct pccl_listener_socket *listening, uv_os_sock_
 }
 
 /*
- * Returns true if another handshake can begin. If all places are taken, the strangers there first have time to finish
- * theirs: otherwise a crowd of honest peers would displace each other.
+ * Returns true if another handshake can begin. If all places are taken, the strangers there get some time to finish
+ * first; otherwise a crowd of legitimate peers would displace each other.
  */
 static bool has_place(const struct pccl_listener *listener)
 {
@@ -414,7 +416,7 @@ static bool has_place(const struct pccl_listener *listener)
     return crowded->state != PCCL_CONNECTION_OPEN || uv_now(listener->loop) >= crowded->accepted_ms + HANDSHAKE_MS;
 }
 
-/* Begins handshakes. Runs between enter and leave. The owner may close the listener. */
+/* Begins handshakes. Runs between `enter` and `leave`. The owner may close the listener. */
 static void on_ready(void *owner)
 {
     struct pccl_listener *listener = owner;
@@ -428,7 +430,10 @@ static void on_ready(void *owner)
     }
 }
 
-/* Accepts a stranger with the spare's descriptor, so that it can get an answer. Others wait until it has ended. */
+/*
+ * Accepts a stranger with the spare's descriptor, so that it can be answered. Further strangers wait until it has
+ * ended.
+ */
 static void accept_on_spare(struct pccl_listener_socket *listening)
 {
     struct pccl_listener *listener = listening->listener;
@@ -440,7 +445,7 @@ static void accept_on_spare(struct pccl_listener_socket *listening)
         pccl_arrivals_add(listener->queue, accepted, &from);
     else if (error == 0)
         welcome(listener, accepted, &from, true);
-    else if (take_spare(listener)) /* usually no further connection waits */
+    else if (take_spare(listener)) /* usually no further connection is waiting */
         return;
     if (listening->listener)
         pause_accepting(listener);
@@ -467,7 +472,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         case UV_ENOBUFS:
         case UV_ENOMEM:
             if (made_room)
-                return; /* possibly no connection is left: the system then returns the same error */
+                return; /* if no connection is left, the system returns the same error */
             tell_shortage(listener, error);
             made_room = listener->queue && pccl_arrivals_end_early(listener->queue, SPARE_HELLO_MS);
             if (made_room)
@@ -513,7 +518,7 @@ bool pccl_listener_can_keep(struct pccl_listener *listener, struct pccl_connecti
 {
     if (connection->list != &listener->on_spare || take_spare_of_early(listener, 0))
         return true;
-    if (listener->strangers.count > 0) /* that stranger has sent no valid message yet */
+    if (listener->strangers.count > 0) /* this stranger has not sent a valid message yet */
         evict(listener, most_crowded(listener));
     return take_spare(listener);
 }

@@ -12,7 +12,7 @@ static struct pccl_text failure;
 static bool loaded;
 static uv_once_t once = UV_ONCE_INIT;
 
-#ifdef PCCL_OPENSSL_LINKED /* programs that are linked statically cannot load libraries */
+#ifdef PCCL_OPENSSL_LINKED /* statically linked programs cannot load libraries */
 #define DECLARE(result, name, parameters) result name parameters;
 PCCL_OPENSSL_SSL(DECLARE)
 PCCL_OPENSSL_CRYPTO(DECLARE)
@@ -38,7 +38,8 @@ static const struct place of_crypto[] = {PCCL_OPENSSL_CRYPTO(PLACE)};
 #undef PLACE
 
 /*
- * Finds all functions of one library. The library stays loaded even on failure: other code of this process may use it.
+ * Finds all functions of a library. The library stays loaded even on failure, because other code of the process may use
+ * it.
  */
 static bool find_all(const char *name, const struct place *places, size_t count)
 {
@@ -54,7 +55,7 @@ static bool find_all(const char *name, const struct place *places, size_t count)
             pccl_text_format(&failure, "OpenSSL on this host lacks %s, which encryption requires", places[i].symbol);
             return false;
         }
-        /* C cannot convert an object's address to a function's, so the bits are copied. */
+        /* The bits are copied, because C cannot convert an object pointer to a function pointer. */
         memcpy((char *)&functions + places[i].offset, &found, sizeof found);
     }
     return true;
@@ -76,9 +77,9 @@ static void load(void)
         pccl_text_format(&failure, "cannot use OpenSSL on this host: invalid configuration");
     }
     /*
-     * Core dumps omit OpenSSL's secure heap. It will contain all private keys of this process and must suffice for all
-     * concurrent handshakes; a key takes 64 bytes. Without a secure heap, keys are in the ordinary heap. Not used with
-     * ASan, which finds no pointers there and reports leaks.
+     * Core dumps omit OpenSSL's secure heap, which contains all private keys of the process. It must suffice for all
+     * concurrent handshakes, at 64 bytes per key. Without a secure heap, keys are in the ordinary heap. Not used with
+     * ASan, which would not find pointers there and would report leaks.
      */
 #ifndef __SANITIZE_ADDRESS__
     if (loaded && !functions.CRYPTO_secure_malloc_initialized())

@@ -1,8 +1,8 @@
 /*
- * The part of OpenSSL 3 that net/keys and the files above it need, loaded at run time: the library is neither linked
- * nor needed for building, and a host without it works as long as there are no tokens or certificates. These
- * declarations are ours; tests/unit/test_openssl.c compares them with the system's headers, if there are any. The
- * library is never unloaded and runs nothing at exit, when threads of ours may still use it.
+ * The part of OpenSSL 3 needed by net/keys and the files above it. The library is loaded at run time: it is not needed
+ * for building or linking, and a host without it works if there are no tokens and certificates. The declarations are
+ * ours; tests/unit/test_openssl.c compares them with the system's headers, if these exist. The library is never
+ * unloaded, and must not run its exit handlers, because our threads may still use it then.
  */
 #ifndef PCCL_NET_OPENSSL_H
 #define PCCL_NET_OPENSSL_H
@@ -172,7 +172,7 @@ struct pccl_openssl {
 #undef PCCL_OPENSSL_MEMBER
 };
 
-/* Constants of OpenSSL's interface, which is binary compatible in all versions 3. */
+/* Constants of OpenSSL's interface, which are the same in all versions 3.x. */
 enum {
     PCCL_SSL_ERROR_SSL = 1,
     PCCL_SSL_ERROR_WANT_READ = 2,
@@ -212,9 +212,12 @@ enum {
     PCCL_OPENSSL_INIT_NO_ATEXIT = 0x80000,
 };
 
-/* Returns the library, loaded by the first call, or NULL, with a reason, if this host does not have it. Any thread. */
+/*
+ * Returns the library, which the first call loads. Returns NULL with a reason if this host does not have it. Any
+ * thread.
+ */
 const struct pccl_openssl *pccl_openssl(struct pccl_text *reason);
-/* Returns the text of the first error that the library has stored for this thread. */
+/* Returns the text of the first error in this thread's error queue. */
 const char *pccl_openssl_error(const struct pccl_openssl *openssl);
 
 #endif

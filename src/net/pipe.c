@@ -7,27 +7,27 @@
 #include <string.h>
 
 /*
- * Sizes. The side that dials sends much, the other one answers in small frames. Memory is allocated as bytes first
- * reach it, and the number of pipes is limited; further connections use their sockets.
+ * Sizes. The dialing side sends much, and the other side answers in small frames. Memory is allocated when it is first
+ * used, and the number of pipes is limited; further connections use their sockets.
  */
 enum {
-    FORTH_BYTES = 2048 << 10, /* both are powers of two */
+    FORTH_BYTES = 2048 << 10, /* forward and backward capacity must be powers of two */
     BACK_BYTES = 32 << 10,
     CONTROL_BYTES = 4096,
     SHARED_BYTES = CONTROL_BYTES + FORTH_BYTES + BACK_BYTES,
-    OFFERED_MAX = 32,          /* limit for pipes offered by this process at one time */
-    STEP_BYTES = 256 << 10,    /* memory allocated at one time */
-    STREAMED_BYTES = 16 << 10, /* copies from this size on may bypass the caches */
+    OFFERED_MAX = 32,          /* limit for concurrent pipes offered by this process */
+    STEP_BYTES = 256 << 10,    /* memory is allocated in steps of this size */
+    STREAMED_BYTES = 16 << 10, /* minimum size of copies that may bypass the caches */
     TRIED_EVERY = 16,
     BELLS_BYTES = 64,
-    LINE_BYTES = 64, /* size of a line of the processor's caches */
+    LINE_BYTES = 64, /* size of a cache line */
 };
 
-/* One direction. Positions count bytes, modulo 2^32. */
+/* One direction. Positions are byte counts modulo 2^32. */
 struct track {
     _Alignas(LINE_BYTES) _Atomic uint32_t written;
     _Alignas(LINE_BYTES) _Atomic uint32_t read;
-    _Alignas(LINE_BYTES) _Atomic uint32_t reader_waits; /* each requests one wake-up byte */
+    _Alignas(LINE_BYTES) _Atomic uint32_t reader_waits; /* both flags: a wake-up byte is requested */
     _Alignas(LINE_BYTES) _Atomic uint32_t writer_waits;
 };
 
@@ -38,33 +38,33 @@ struct control {
 
 _Static_assert(sizeof(struct control) <= CONTROL_BYTES, "the bytes follow behind it");
 
-/* One side's view of a direction. `position` is a private copy: the other side could change the shared one. */
+/* One side's view of a direction. `position` is private, because the other side could change the shared one. */
 struct side {
     struct track *track;
     uint8_t *bytes;
     uint32_t capacity, position;
-    uint32_t taken_up; /* bytes from the beginning for which memory is allocated */
+    uint32_t taken_up; /* number of bytes, from the start, whose memory is allocated */
 };
 
 struct pccl_pipe {
     const struct pccl_memory *memory;
-    struct pccl_pipe_copier copier; /* zeroed: no functions */
+    struct pccl_pipe_copier copier; /* zeroed if not set */
     struct control *control;
     struct side in, out;
-    uint64_t cost[2]; /* cost of copies into the pipe, through the caches and bypassing them, in 2^-10 ns per byte */
+    uint64_t cost[2]; /* cost of copies through the caches and bypassing them, in 2^-10 ns per byte */
     uint32_t copies;
-    uv_os_fd_t descriptor; /* PCCL_NO_FD: already sent, or this side does not send it */
+    uv_os_fd_t descriptor; /* PCCL_NO_FD if it was already sent, or if this side does not send it */
     bool offered;          /* offered by this process */
     bool owes_wake_byte;
-    int ended; /* reason why no more input will arrive, or 0 */
+    int ended; /* error that ended the input, or 0 */
 };
 
-static uint32_t offered_count, offered_generation; /* protected by the lock of forks */
-static _Atomic bool is_short; /* memory was short once, which has ended a connection: no more offers */
+static uint32_t offered_count, offered_generation; /* protected by pccl_fork_lock */
+static _Atomic bool is_short; /* memory was short once, which has ended a connection; no more pipes are offered */
 
-/* ---- the agreement ---- */
+/* ---- agreement ---- */
 
-/* Creates a pipe with this shared memory. Closes the descriptor on failure; else the pipe owns it. */
+/* Creates a pipe with this shared memory, and owns the descriptor, which it closes on failure. */
 static struct pccl_pipe *create(const struct pccl_memory *memory, uv_os_fd_t descriptor, bool offers)
 {
     struct pccl_pipe *pipe = pccl_allocate(memory, sizeof *pipe);
@@ -97,7 +97,7 @@ static void close_descriptor(struct pccl_pipe *pipe)
     pipe->descriptor = PCCL_NO_FD;
 }
 
-/* Returns true if one more pipe may be offered. A forked child does not count its parent's. */
+/* Returns true if one more pipe may be offered. The pipes of a forked child's parent do not count. */
 static bool begin_offer(void)
 {
     uint32_t generation = pccl_fork_generation();
@@ -176,9 +176,9 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
 
 void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier) { pipe->copier = *copier; }
 
-/* ---- bells ---- */
+/* ---- wake-up bytes ---- */
 
-/* Sends a wake-up byte. If the socket has ended, its end wakes this side. */
+/* Sends a wake-up byte. If the socket has ended, that end wakes this side instead. */
 static void ring(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
     static const uint8_t bell = 0;
@@ -195,8 +195,8 @@ void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
 }
 
 /*
- * Sends a wake-up byte if the other side waits. Call after moving a position. The other side sets its flag before it
- * checks the position (see pccl_pipe_await_input), so one of the two always notices the other.
+ * Sends a wake-up byte if the other side waits. Call after advancing a position. The other side sets its flag before it
+ * checks the position (see pccl_pipe_await_input), so at least one of the two notices the other.
  */
 static void ring_if_wanted(struct pccl_pipe *pipe, _Atomic uint32_t *waits, uv_os_sock_t socket)
 {
@@ -213,14 +213,14 @@ void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket)
         got = pccl_socket_read(socket, bells, sizeof bells);
     } while (got == sizeof bells);
     if (got < 0 && got != UV_EAGAIN && !pipe->ended)
-        pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* only wake-up bytes were lost */
+        pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* a reset loses only wake-up bytes */
 }
 
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe) { return pipe->ended != 0; }
 
 /* ---- positions ---- */
 
-/* Returns the number of bytes that can be read; more than the capacity if the other side's position is invalid. */
+/* Returns the number of readable bytes. It exceeds the capacity if the other side's position is invalid. */
 static uint32_t filled(const struct side *in)
 {
     return atomic_load_explicit(&in->track->written, memory_order_acquire) - in->position;
@@ -234,7 +234,10 @@ static uint32_t room(const struct side *out)
 
 bool pccl_pipe_has_input(const struct pccl_pipe *pipe) { return filled(&pipe->in) > 0; }
 
-/* Returns the smallest room worth a write: each step wakes the other side, and a part of a segment is useless to it. */
+/*
+ * Returns the minimum room for a write. Each write wakes the other side, for which a small part of a segment is
+ * useless.
+ */
 static uint32_t worthwhile(const struct side *out) { return out->capacity / 4; }
 
 bool pccl_pipe_has_room(const struct pccl_pipe *pipe) { return room(&pipe->out) >= worthwhile(&pipe->out); }
@@ -260,8 +263,8 @@ bool pccl_pipe_await_room(struct pccl_pipe *pipe)
 /* ---- bytes ---- */
 
 /*
- * Copies bytes. Not by memcpy, which may be one instruction (`rep movs`): if one address is shortly after the other
- * within its page, some processors take fifteen times as long for that.
+ * Copies bytes. Does not use memcpy, which may be a single instruction (`rep movs`): if one address is shortly after
+ * the other within its page, some processors take fifteen times as long for that.
  */
 static void copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
@@ -290,10 +293,10 @@ static uint32_t copy_out(struct side *in, uint8_t *bytes, size_t length, uint32_
 }
 
 /*
- * Decides whether the next copy bypasses the caches. The reader has read the previous bytes there, and its processor's
- * caches may still hold them. If those caches are not this processor's, writing past them is much faster than fetching
- * the lines; if they are, it is slower. The answer changes with the scheduling of threads and with the system, so both
- * ways are tried at intervals.
+ * Decides whether the next copy bypasses the caches. The reader has just read the old bytes at this place, so its
+ * processor's caches may still contain them. If these caches are not ours, bypassing them is much faster than fetching
+ * the lines; otherwise it is slower. This changes with the system and the scheduling of threads, so both ways are tried
+ * from time to time.
  */
 static bool goes_past_caches(struct pccl_pipe *pipe)
 {
@@ -301,7 +304,7 @@ static bool goes_past_caches(struct pccl_pipe *pipe)
     return ++pipe->copies % TRIED_EVERY == 0 ? !faster : faster;
 }
 
-/* Updates a cost with its minimum, since a copy may be interrupted; the minimum decays slowly. */
+/* Updates a cost, using the minimum because copies may be interrupted. The minimum slowly decays. */
 static void note_cost(uint64_t *cost, uint64_t took_ns, size_t bytes)
 {
     uint64_t now = (took_ns << 10) / bytes;

@@ -5,7 +5,7 @@
 #include "os/socket.h"
 
 enum {
-    LOOP_FILES = 6 /* descriptors that libuv opens for the first loop of a process; later loops need four */
+    LOOP_FILES = 6 /* number of descriptors that libuv opens for the first loop of a process; later loops need four */
 };
 
 static struct pccl_reactor *reactor_of(void *handle) { return ((uv_handle_t *)handle)->data; }
@@ -22,12 +22,12 @@ static void on_idle(uv_idle_t *idle) { (void)idle; }
 void pccl_reactor_hurry(struct pccl_reactor *reactor) { (void)uv_idle_start(&reactor->idle, on_idle); }
 
 /*
- * Ends the next poll at once. Due times are judged after it, so that input that arrived during a suspension is read
- * first.
+ * Makes the next poll return immediately. Due times are judged after it, so that input that arrived during a suspension
+ * is read first.
  */
 static void on_timer(uv_timer_t *timer) { pccl_reactor_hurry(reactor_of(timer)); }
 
-/* Starts the timer. libuv counts in milliseconds and may fire a fraction of one early. */
+/* Starts the timer. libuv's clock has milliseconds, and may fire a fraction of one early. */
 static void start_timer(struct pccl_reactor *reactor)
 {
     uint64_t now_us = pccl_now_us();
@@ -90,8 +90,8 @@ static void close_file(uv_file file)
 }
 
 /*
- * Checks that descriptors are available. When they are short, libuv (1.44) leaks some of those it opened, and ends the
- * process if it was the first loop.
+ * Checks that descriptors are available. If they are short, libuv 1.44 leaks some that it has opened, and aborts the
+ * process if this was the first loop.
  */
 static int find_descriptors(void)
 {

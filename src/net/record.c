@@ -7,7 +7,7 @@
 enum {
     KIND_SHIFT = 24,
     BLOCK_BYTES = 16,
-    BLOCKS_BESIDE = 2, /* blocks for a record's header and for its lengths */
+    BLOCKS_BESIDE = 2, /* blocks for the header and the lengths of a record */
     LARGE_BYTES = 16 << 10,
 };
 
@@ -16,7 +16,7 @@ enum {
 
 /* ---- keys ---- */
 
-/* Computes HMAC-SHA-256 with the present secret. Returns false if out of memory. */
+/* Computes HMAC-SHA-256 with the current secret as the key. Returns false if out of memory. */
 static bool hash(const struct pccl_record_line *line, const uint8_t *bytes, size_t length, struct pccl_secret *out)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -25,15 +25,15 @@ static bool hash(const struct pccl_record_line *line, const uint8_t *bytes, size
 }
 
 /*
- * Derives a key by HKDF-Expand (RFC 5869), for which one block is enough; the label ends with the number of that block.
- * Returns false if out of memory.
+ * Derives a key by HKDF-Expand (RFC 5869). One block is enough, and the label ends with its number. Returns false if
+ * out of memory.
  */
 static bool expand(const struct pccl_record_line *line, const char *label, struct pccl_secret *out)
 {
     return hash(line, (const uint8_t *)label, strlen(label), out);
 }
 
-/* Derives key and nonce from the present secret. */
+/* Derives key and nonce from the current secret. */
 static bool use_secret(struct pccl_record_line *line)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -89,7 +89,10 @@ bool pccl_record_mix(struct pccl_record_line *line, const struct pccl_secret *se
     return good;
 }
 
-/* Replaces a used-up key. Both ends count the same blocks, so both change the key before the same record. */
+/*
+ * Replaces the key if it has been used up. Both ends count the same blocks, so both change the key before the same
+ * record.
+ */
 static bool renew(struct pccl_record_line *line, size_t length)
 {
     uint64_t blocks = BLOCKS_BESIDE + (length + BLOCK_BYTES - 1) / BLOCK_BYTES;
@@ -101,7 +104,7 @@ static bool renew(struct pccl_record_line *line, size_t length)
     return good;
 }
 
-/* Prepares the cipher for one record, up to the content. */
+/* Initializes the cipher for a record and processes its header. */
 static bool set_up(struct pccl_record_line *line, const uint8_t *header, size_t length)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -168,7 +171,7 @@ static ptrdiff_t length_of(const struct pccl_record_line *line, const uint8_t *h
     return good && pccl_get(header + 4, 8) == line->number ? (ptrdiff_t)length : -1;
 }
 
-/* Opens a record into `out`, which is the place of the sealed content or does not overlap it. */
+/* Opens a record into `out`, which is either the location of the sealed content or does not overlap it. */
 static bool open_record(struct pccl_record_line *line, uint8_t *record, size_t length, uint8_t *out)
 {
     const struct pccl_openssl *openssl = line->openssl;
@@ -197,7 +200,7 @@ bool pccl_record_fit(const struct pccl_memory *memory, uint8_t **buffer, uint32_
     uint8_t *grown;
     if (needed <= LARGE_BYTES) {
         grown = pccl_grow(memory, *buffer, capacity, needed, 1);
-    } else { /* directly to the maximum, instead of by doubling */
+    } else { /* directly to the maximum, instead of doubling */
         grown = memory->resize(memory->context, *buffer, *capacity, PCCL_RECORD_BUFFER_MAX);
         *capacity = grown ? PCCL_RECORD_BUFFER_MAX : *capacity;
     }
@@ -205,7 +208,7 @@ bool pccl_record_fit(const struct pccl_memory *memory, uint8_t **buffer, uint32_
     return grown != NULL;
 }
 
-/* Returns the size of the awaited record; until its header has arrived, the size of the header. */
+/* Returns the size of the awaited record, or the size of a header if that has not arrived yet. */
 static uint32_t awaited(const struct pccl_record_reader *reader, const struct pccl_record_line *line)
 {
     ptrdiff_t length = -1;
@@ -265,7 +268,7 @@ static void hand_out(struct pccl_record_reader *reader, struct places *places)
     }
 }
 
-/* Returns 1 if the next record is complete, 0 if not, and -1 if the bytes can never become a valid record. */
+/* Returns 1 if the next record is complete, 0 if it is incomplete, and -1 if the bytes cannot become a valid record. */
 static int is_whole(const struct pccl_record_reader *reader, const struct pccl_record_line *line, size_t *length)
 {
     uint32_t have = reader->end - reader->start;
@@ -278,7 +281,7 @@ static int is_whole(const struct pccl_record_reader *reader, const struct pccl_r
     return have >= PCCL_RECORD_OVERHEAD + *length;
 }
 
-/* Opens the next record. Returns 1 if it was opened, 0 if it is incomplete, and -1 if the bytes are no valid record. */
+/* Opens the next record. Returns 1 on success, 0 if it is incomplete, and -1 if the bytes are not a valid record. */
 static int open_next(struct pccl_record_reader *reader, struct pccl_record_line *line, struct places *places)
 {
     size_t length;

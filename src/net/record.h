@@ -1,12 +1,12 @@
 /*
- * Records (PROTOCOL 17.5): up to 256 KiB of a connection's bytes, sealed at once, where TLS seals 16 KiB. Their keys
- * are derived from the TLS handshake before them, and are replaced as they are used up.
+ * Records (PROTOCOL 17.5), which seal up to 256 KiB of a connection's bytes at once; TLS seals 16 KiB. Their keys are
+ * derived from the preceding TLS handshake, and are replaced when they have been used for long enough.
  *
- * A record is 12 bytes of header, the sealed content and a tag of 16 bytes. The header, little-endian, is authenticated
- * too: u32 length of the content, with the kind in the upper 8 bits | u64 number of the record in its direction. The
- * nonce is derived from the number, so a record can be opened only in its place.
+ * A record consists of a 12-byte header, the sealed content and a 16-byte tag. The header is little-endian and also
+ * authenticated: u32 length of the content, with the kind in the upper 8 bits | u64 number of the record in its
+ * direction. The nonce is derived from the number, so a record can only be opened at its position.
  *
- * Reads and writes no sockets and knows no other state, so tests and the fuzzer cover all of it.
+ * Does no I/O and has no global state, so tests and the fuzzer can cover all of it.
  */
 #ifndef PCCL_NET_RECORD_H
 #define PCCL_NET_RECORD_H
@@ -19,9 +19,9 @@ enum {
     PCCL_RECORD_HEADER = 12,
     PCCL_RECORD_TAG = 16,
     PCCL_RECORD_OVERHEAD = PCCL_RECORD_HEADER + PCCL_RECORD_TAG,
-    PCCL_RECORD_CONTENT_MAX = 256 << 10, /* the longest segment on short paths */
+    PCCL_RECORD_CONTENT_MAX = 256 << 10, /* size of the longest segment on short paths */
     PCCL_RECORD_AHEAD_MAX = 4 << 10,
-    /* Largest capacity of a buffer: one largest record and a small one. */
+    /* Maximum capacity of a buffer: a record of maximum size and a small one. */
     PCCL_RECORD_BUFFER_MAX = PCCL_RECORD_CONTENT_MAX + PCCL_RECORD_OVERHEAD + 4 * PCCL_RECORD_AHEAD_MAX,
     PCCL_RECORD_NONCE = 12,
     PCCL_RECORD_KEY_BYTES = 32,
@@ -42,11 +42,11 @@ struct pccl_record_line {
     const struct pccl_openssl *openssl;
     struct evp_cipher_ctx_st *context; /* NULL: not begun */
     enum pccl_record_cipher cipher;
-    bool seals;                /* seals records; else it opens them */
-    struct pccl_secret secret; /* secret of the present keys and, by derivation, of all later ones */
+    bool seals;                /* true if it seals records, false if it opens them */
+    struct pccl_secret secret; /* secret from which the current keys and, indirectly, all later ones are derived */
     uint8_t nonce[PCCL_RECORD_NONCE];
     uint64_t number;             /* number of the next record */
-    uint64_t blocks, blocks_max; /* blocks of 16 bytes that the key has sealed, and their limit */
+    uint64_t blocks, blocks_max; /* number of 16-byte blocks that the key has sealed, and the limit for it */
 };
 
 /* Initializes a zeroed struct. Returns false if out of memory; call pccl_record_end either way. */
@@ -54,7 +54,7 @@ PCCL_MUST_CHECK bool pccl_record_begin(struct pccl_record_line *line, const stru
                                        enum pccl_record_cipher cipher, const struct pccl_secret *secret, bool seals);
 void pccl_record_end(struct pccl_record_line *line);
 /*
- * Mixes a secret into the secret of the line, for all later records. Returns false on failure; the line is then
+ * Mixes a secret into the line's secret, which affects all later records. Returns false on failure; the line is then
  * unusable.
  */
 PCCL_MUST_CHECK bool pccl_record_mix(struct pccl_record_line *line, const struct pccl_secret *secret);
@@ -67,40 +67,43 @@ PCCL_MUST_CHECK bool pccl_record_seal(struct pccl_record_line *line, enum pccl_r
                                       size_t first_length, const uint8_t *second, size_t second_length, uint8_t *out);
 
 /*
- * Received bytes on their way to the reader's memory. The buffer grows no larger than the largest record needs,
- * whatever length a header states.
+ * Buffer for received bytes that have not been moved to their destination. It never grows beyond what the largest
+ * record needs, whatever length a header states.
  */
 struct pccl_record_reader {
     const struct pccl_memory *memory;
     uint8_t *buffer;
-    uint32_t capacity, start, end;      /* range of the sealed bytes, and size of the buffer */
-    uint32_t opened_start, opened_end;  /* range of the opened content in the buffer that was not taken yet */
-    uint32_t ahead;                     /* bytes to receive beyond the awaited record */
-    enum pccl_record_kind met;          /* END; or KEY or NEXT, until the owner has acted on it and cleared the field */
+    uint32_t capacity, start, end;     /* size of the buffer, and range of the sealed bytes in it */
+    uint32_t opened_start, opened_end; /* range of the opened content in the buffer that has not been taken */
+    uint32_t ahead;                    /* number of bytes to receive beyond the awaited record */
+    /*
+     * kind of a record that stops reading: END; or KEY or NEXT, until the owner has processed it and cleared this field
+     */
+    enum pccl_record_kind met;
     uint8_t key[PCCL_RECORD_KEY_BYTES]; /* content of a KEY record */
-    bool is_broken;                     /* the received bytes are no valid record */
+    bool is_broken;                     /* the received bytes are not a valid record */
 };
 void pccl_record_reader_fini(struct pccl_record_reader *reader);
 /*
- * Returns room for the next received bytes, at least one, valid until the next call; NULL if out of memory. Call it
- * when pccl_record_take has found too little.
+ * Returns room for at least one received byte, valid until the next call. Returns NULL if out of memory. Call it when
+ * pccl_record_take needs more bytes.
  */
 uint8_t *pccl_record_space(struct pccl_record_reader *reader, const struct pccl_record_line *line, size_t *length);
 void pccl_record_filled(struct pccl_record_reader *reader, size_t length);
 /*
- * Moves received content to the first place, and the rest of it to the second. A record that fits is opened in place,
- * and counted only then; the rest of a larger one waits for the next call. Stops at a record of another kind: see
- * `met`. Returns the number of bytes; 0 if more must be received, or see `met`; -1 if the other end has not sealed
- * these bytes, and the places may then have been written to.
+ * Moves received content to the first place, and what does not fit to the second. A record that fits is opened directly
+ * in its place, and counts only if it is valid. The remaining content of a larger record waits for the next call. Stops
+ * at a record of another kind (see `met`). Returns the number of bytes moved; 0 if more bytes are needed or `met` is
+ * set; -1 if these bytes were not sealed by the other end, in which case the places may have been overwritten.
  */
 PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record_line *line,
                                            uint8_t *first, size_t first_length, uint8_t *second, size_t second_length);
-/* Returns true if pccl_record_take would find content, a record of another kind, or bytes that are no valid record. */
+/* Returns true if pccl_record_take would find content, a record of another kind, or invalid bytes. */
 bool pccl_record_has_input(const struct pccl_record_reader *reader, const struct pccl_record_line *line);
 
 /*
- * Enlarges a buffer to `needed` bytes, at most PCCL_RECORD_BUFFER_MAX, and keeps its content. Returns false if out of
- * memory.
+ * Enlarges a buffer to `needed` bytes, at most PCCL_RECORD_BUFFER_MAX, and preserves its content. Returns false if out
+ * of memory.
  */
 PCCL_MUST_CHECK bool pccl_record_fit(const struct pccl_memory *memory, uint8_t **buffer, uint32_t *capacity,
                                      uint32_t needed);

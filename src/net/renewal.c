@@ -6,13 +6,13 @@ bool pccl_renewal_begin(struct pccl_renewal *renewal, const struct pccl_openssl 
 {
     size_t length = sizeof renewal->public;
     renewal->openssl = openssl;
-    renewal->own = openssl->EVP_PKEY_Q_keygen(NULL, NULL, "X25519"); /* the private half is in the secure heap */
+    renewal->own = openssl->EVP_PKEY_Q_keygen(NULL, NULL, "X25519"); /* the private key is in the secure heap */
     return renewal->own && openssl->EVP_PKEY_get_raw_public_key(renewal->own, renewal->public, &length) == 1;
 }
 
 /*
- * Computes the shared secret. Returns false if out of memory, or, with a reason, if `other` is a point of small order,
- * for which the result is known.
+ * Computes the shared secret. Returns false if out of memory, or with a reason if `other` is a point of small order,
+ * which would make the result predictable.
  */
 static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *other, uint8_t *shared,
                      struct pccl_text *reason)
@@ -30,7 +30,7 @@ static bool exchange(const struct pccl_renewal *renewal, struct evp_pkey_st *oth
 }
 
 /*
- * Computes `mixed` with the other end's public key. Returns false if out of memory, or, with a reason, if the key is
+ * Computes `mixed` from the other end's public key. Returns false if out of memory, or with a reason if the key is
  * invalid.
  */
 static bool agree(struct pccl_renewal *renewal, const uint8_t *other, bool is_client, struct pccl_text *reason)
@@ -76,7 +76,7 @@ bool pccl_renewal_take(struct pccl_renewal *renewal, const struct pccl_record_re
     if (is_key)
         good =
             (is_client || pccl_renewal_begin(renewal, in->openssl)) && agree(renewal, reader->key, is_client, reason);
-    if (good && is_client == is_key) /* otherwise the direction gets its new key after NEXT */
+    if (good && is_client == is_key) /* otherwise this direction changes its key at NEXT */
         good = pccl_record_mix(in, &renewal->mixed);
     if (!is_key)
         pccl_renewal_end(renewal);

@@ -11,15 +11,17 @@
 #include <string.h>
 
 enum {
-    RECORD_BYTES = 16 << 10,  /* largest content that TLS seals at once */
-    SEALED_BYTES = 128 << 10, /* limit for sealed bytes that wait for the kernel before more are sealed */
-    TOGETHER_BYTES = 8 << 10, /* up to this size, frames and payload share one record of ours */
+    RECORD_BYTES = 16 << 10, /* maximum content of a TLS record */
+    /* limit for sealed bytes that the kernel has not taken; above it, nothing more is sealed */
+    SEALED_BYTES = 128 << 10,
+    TOGETHER_BYTES = 8 << 10, /* frames and payload up to this total size share a record */
     FIRST_BYTES = 3,
-    VERDICT_BYTES = 4,             /* distinguishes a record of TLS from one of ours: its fourth byte is the kind */
-    GREETING_BYTES_MAX = 16 << 10, /* limit for bytes of the other side before the handshake is done */
+    VERDICT_BYTES = 4, /* number of bytes that distinguish a TLS record from ours, whose fourth byte is the kind */
+    GREETING_BYTES_MAX = 16 << 10, /* limit for bytes from the other side before the handshake is complete */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
-    RENEWAL_US = 10 * 1000,        /* shortest time between two renewals that a client begins (rekey_ms) */
-    RENEWALS_AT_ONCE = 4,          /* a server tolerates some that a busy machine has delayed */
+    RENEWAL_US = 10 * 1000,        /* minimum interval between renewals by a client (rekey_ms) */
+    /* number of renewals that a server tolerates in quick succession, since a busy machine may delay them */
+    RENEWALS_AT_ONCE = 4,
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* version of TLS records */
@@ -29,39 +31,39 @@ enum {
 enum state {
     SHAKING_HANDS,
     OPEN,
-    FAILED, /* output is dropped, except for the alert to the other side */
-    PLAIN,  /* the other side does not encrypt; the end that was dialed can still answer without encryption */
+    FAILED, /* output is dropped, except the alert to the other side */
+    PLAIN,  /* the other side does not encrypt; the accepting end can still answer in plain text */
 };
 
 struct pccl_secure {
     const struct pccl_memory *memory;
     const struct pccl_keys *keys;
     const struct pccl_openssl *openssl;
-    struct ssl_st *ssl;  /* NULL once records of ours are used; at a PEER only after the master's verdict on its key */
-    uv_os_sock_t socket; /* valid during a call */
+    struct ssl_st *ssl;  /* NULL once our records are used; at a PEER, only after the master's verdict on its key */
+    uv_os_sock_t socket; /* valid only during a call */
     enum pccl_secure_role role;
     enum state state;
-    bool knocks;                 /* at a client, until it has sent its knock */
+    bool knocks;                 /* true at a client until it has sent its knock */
     bool finished;               /* the end of the output was sealed */
-    int read_error, write_error; /* errors of the socket or of memory, or 0 */
-    int ended;                   /* error of later reads, or 0 */
-    bool was_told;               /* the other side has announced the end */
+    int read_error, write_error; /* error of the socket or out of memory, or 0 */
+    int ended;                   /* error that later reads return, or 0 */
+    bool was_told;               /* the other side has announced its end */
 
-    uint8_t first[VERDICT_BYTES]; /* first bytes of the other side, or its first bytes after the handshake */
+    uint8_t first[VERDICT_BYTES]; /* first bytes of the other side; later the first bytes after the handshake */
     uint32_t first_have, first_used;
     uint64_t greeting_bytes;
-    uint64_t records, rekey; /* TLS records written; for tests: interval of key changes */
+    uint64_t records, rekey; /* number of TLS records written; interval of key changes (for tests) */
 
     enum pccl_record_cipher cipher; /* valid after the handshake */
-    bool has_shown;                 /* MASTER: the other side has shown its key; valid after the handshake */
+    bool has_shown;                 /* at a MASTER: the other side has shown its key; valid after the handshake */
     uint8_t shown[PCCL_PUBLIC_BYTES];
-    /* after the handshake, if records of ours are used: */
+    /* after the handshake, if our records are used: */
     struct pccl_record_line out, in;
     struct pccl_record_reader reader;
     struct pccl_renewal renewal;
-    uint64_t renewal_due_us; /* at a server: the client has used up its renewals until this time */
+    uint64_t renewal_due_us; /* at a server: time until which the client has used up its renewals */
     bool dry;                /* nothing more is available from the socket */
-    bool moved;              /* bytes of the socket have moved since the last query */
+    bool moved;              /* bytes have moved over the socket since the last query */
 
     uint8_t *sealed; /* sealed_start..sealed_end is unsent */
     uint32_t sealed_start, sealed_end, sealed_capacity;
@@ -72,7 +74,10 @@ struct pccl_secure {
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
 
-/* Returns true if records of ours replace TLS's own after the handshake. Not for HTTP: browsers lack them. */
+/*
+ * Returns true if our records replace those of TLS after the handshake. They do not for HTTP, because browsers do not
+ * support them.
+ */
 static bool has_records(const struct pccl_secure *secure)
 {
     return secure->role != PCCL_SECURE_VISITOR && secure->role != PCCL_SECURE_PAGES;
@@ -92,7 +97,7 @@ static bool is_record(const uint8_t *bytes, size_t length, bool may_be_alert)
            (length < 2 || bytes[1] == VERSION_MAJOR) && (length < 3 || (bytes[2] >= 1 && bytes[2] <= 4));
 }
 
-/* Reads into `first`, up to `wanted` bytes in all. Returns 0 or an error. */
+/* Reads into `first`, up to `wanted` bytes in total. Returns 0 or an error. */
 static ptrdiff_t read_first(struct pccl_secure *secure, uint32_t wanted)
 {
     ptrdiff_t got = pccl_socket_read(secure->socket, secure->first + secure->first_have, wanted - secure->first_have);
@@ -101,7 +106,7 @@ static ptrdiff_t read_first(struct pccl_secure *secure, uint32_t wanted)
     return got < 0 ? got : 0;
 }
 
-/* Reads and checks the first bytes. Returns 0 to continue, UV_EAGAIN or another error. */
+/* Reads and checks the first bytes. Returns 0 if they are valid, or UV_EAGAIN or another error. */
 static ptrdiff_t see_first(struct pccl_secure *secure)
 {
     while (secure->first_have < FIRST_BYTES) {
@@ -203,7 +208,7 @@ static void make_method(void)
         method = made;
 }
 
-/* Sends the sealed bytes. Returns 0 if all are sent, UV_EAGAIN or another error. */
+/* Sends the sealed bytes. Returns 0 if all are sent, or UV_EAGAIN or another error. */
 static ptrdiff_t flush(struct pccl_secure *secure)
 {
     while (secure->sealed_start < secure->sealed_end) {
@@ -249,7 +254,7 @@ struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const s
         openssl->SSL_set_connect_state(secure->ssl);
     else
         openssl->SSL_set_accept_state(secure->ssl);
-    if (role == PCCL_SECURE_ACCEPTED) /* OpenSSL requires some name where clients are verified */
+    if (role == PCCL_SECURE_ACCEPTED) /* OpenSSL requires a session id context where clients are verified */
         (void)openssl->SSL_set_session_id_context(secure->ssl, (const unsigned char *)"pccl1", 5);
     return secure;
 }
@@ -276,7 +281,7 @@ void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after) { secure-
 
 /* ---- the handshake ---- */
 
-/* Returns the outcome of the last call of OpenSSL: UV_EAGAIN, or the cause of the end. */
+/* Interprets the result of the last OpenSSL call. Returns UV_EAGAIN, or the error that ended the connection. */
 static ptrdiff_t outcome(struct pccl_secure *secure, int result)
 {
     int kind = secure->openssl->SSL_get_error(secure->ssl, result);
@@ -304,7 +309,7 @@ static void forget_handshake(struct pccl_secure *secure)
     secure->ssl = NULL;
 }
 
-/* Starts to use records of ours, with keys derived from the handshake. Returns false if out of memory. */
+/* Switches to our records, with keys derived from the handshake. Returns false if out of memory. */
 static bool begin_records(struct pccl_secure *secure)
 {
     static const char labels[2][2][40] = {{"EXPERIMENTAL pccl control 1 client", "EXPERIMENTAL pccl control 1 server"},
@@ -322,7 +327,8 @@ static bool begin_records(struct pccl_secure *secure)
         line->blocks_max = secure->rekey ? secure->rekey : line->blocks_max;
         pccl_wipe(&secret, sizeof secret);
     }
-    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* 0: unencrypted bytes follow */
+    /* 0, because unencrypted bytes follow */
+    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX;
     secure->first_have = secure->first_used = 0;
     if (secure->role == PCCL_SECURE_MASTER)
         secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
@@ -331,7 +337,7 @@ static bool begin_records(struct pccl_secure *secure)
     return good;
 }
 
-/* Inserts the knock before the greeting, which is not sent yet. Returns false if out of memory. */
+/* Inserts the knock before the greeting, which has not been sent yet. Returns false if out of memory. */
 static bool knock(struct pccl_secure *secure)
 {
     uint32_t bytes = (uint32_t)pccl_knock_bytes(is_link(secure)), length = secure->sealed_end + bytes;
@@ -345,7 +351,7 @@ static bool knock(struct pccl_secure *secure)
     return pccl_knock_write(secure->keys, is_link(secure) ? &secure->key : NULL, sealed, length);
 }
 
-/* Continues the handshake. Returns 0 if it is done, or an error. */
+/* Continues the handshake. Returns 0 if it is complete, or an error. */
 static ptrdiff_t shake_hands(struct pccl_secure *secure)
 {
     secure->openssl->ERR_clear_error();
@@ -356,11 +362,11 @@ static ptrdiff_t shake_hands(struct pccl_secure *secure)
         return secure->ended = UV_ENOMEM;
     }
     ptrdiff_t error = result == 1 ? 0 : outcome(secure, result);
-    (void)flush(secure); /* unsent bytes are sent like other output */
+    (void)flush(secure); /* unsent bytes are sent later, like other output */
     if (error)
         return error;
     if (is_link(secure) && !secure->openssl->SSL_session_reused(secure->ssl)) {
-        secure->state = FAILED; /* cannot happen: no certificate is good for a link */
+        secure->state = FAILED; /* cannot happen, because verify_nothing rejects all certificates */
         pccl_text_format(&secure->why, "the link's handshake did not use the master's key");
         return UV_EPROTO;
     }
@@ -410,7 +416,7 @@ void pccl_secure_renew(struct pccl_secure *secure)
         secure->ended = UV_ENOMEM;
 }
 
-/* Counts a renewal that a client begins. Returns false, with a reason, if there are too many: each costs time. */
+/* Counts a renewal begun by a client. Returns false with a reason if there are too many, because each takes time. */
 static bool may_begin(struct pccl_secure *secure)
 {
     uint64_t now_us = pccl_now_us();
@@ -421,7 +427,9 @@ static bool may_begin(struct pccl_secure *secure)
     return may;
 }
 
-/* Acts on the record that the reader has met. Returns 0, or the error with which the connection has failed. */
+/*
+ * Processes the renewal record that the reader has met. Returns 0, or the error with which the connection has failed.
+ */
 static int go_on_renewing(struct pccl_secure *secure)
 {
     enum pccl_record_kind reply;
@@ -451,8 +459,9 @@ static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t le
 }
 
 /*
- * Checks the first bytes after a PEER's handshake, which is done before the master has verified its key: they may be an
- * alert that rejects the key. Returns 0 if they begin a record of ours, else the reason why nothing can be read.
+ * Checks the first bytes after the handshake of a PEER. Its handshake completes before the master has verified its key,
+ * so these may be an alert that rejects the key. Returns 0 if they begin one of our records; otherwise the error for
+ * reads.
  */
 static ptrdiff_t hear_verdict(struct pccl_secure *secure)
 {
@@ -461,7 +470,7 @@ static ptrdiff_t hear_verdict(struct pccl_secure *secure)
         if (error)
             return error;
     }
-    if (secure->first[VERDICT_BYTES - 1] == 0) { /* the upper half of TLS's length, and an alert is short */
+    if (secure->first[VERDICT_BYTES - 1] == 0) { /* an alert: its byte here is the upper half of a short length */
         uint8_t none;
         size_t moved;
         secure->openssl->ERR_clear_error();
@@ -477,7 +486,7 @@ static ptrdiff_t hear_verdict(struct pccl_secure *secure)
     return 0;
 }
 
-/* Reads until content has arrived. A short read shows that nothing more is available. */
+/* Reads until content has arrived. A short read means that nothing more is available. */
 static ptrdiff_t read_records(struct pccl_secure *secure, uint8_t *first, size_t first_length, uint8_t *second,
                               size_t second_length)
 {
@@ -568,7 +577,7 @@ bool pccl_secure_was_cut(const struct pccl_secure *secure) { return secure->ende
 
 /* ---- out ---- */
 
-/* Seals until nothing is left or the limit is reached. Returns 0, or the error that stopped it. */
+/* Seals until all bytes are sealed or the limit is reached. Returns 0, or the error that stopped it. */
 static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t length, size_t *total)
 {
     size_t done = 0;
@@ -586,9 +595,9 @@ static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t l
 }
 
 /*
- * Seals as much as one call of the kernel may take, while no sealed bytes wait. Long payload gets its own records,
- * which the other end opens directly in their destination once it has read the frame before. Short payload shares a
- * record with its frame.
+ * Seals as much as one call of the kernel may take. Called only when no sealed bytes are waiting. Long payload gets
+ * separate records, which the other end can open directly in their destination after it has read the preceding frame.
+ * Short payload shares a record with its frame.
  */
 static bool seal_some(struct pccl_secure *secure, const uint8_t *first, size_t first_length, const uint8_t *second,
                       size_t second_length, size_t *total)
@@ -596,7 +605,7 @@ static bool seal_some(struct pccl_secure *secure, const uint8_t *first, size_t f
     bool together = first_length + second_length <= TOGETHER_BYTES;
     size_t frames = (size_t)pccl_min_u64(first_length, TOGETHER_BYTES);
     size_t payload = (size_t)pccl_min_u64(second_length, PCCL_RECORD_CONTENT_MAX);
-    if (frames < first_length) /* more frames than usual */
+    if (frames < first_length) /* more frames than usual, so no payload yet */
         payload = 0;
     if (frames && !seal_record(secure, PCCL_RECORD_CONTENT, first, frames, second, together ? payload : 0))
         return false;
@@ -645,7 +654,7 @@ ptrdiff_t pccl_secure_write(struct pccl_secure *secure, uv_os_sock_t socket, con
     if (secure->state == PLAIN && !is_client(secure) && first_length + second_length > 0)
         return pccl_socket_write_two(socket, first, first_length, second, second_length);
     if (secure->state == SHAKING_HANDS && shake_hands(secure) != 0 && secure->state == SHAKING_HANDS)
-        return UV_EAGAIN;        /* even if the handshake has failed: the next read reports that */
+        return UV_EAGAIN;        /* even if the handshake has failed, which the next read reports */
     if (secure->state != OPEN) { /* the other side could not decode more output */
         ptrdiff_t error = flush(secure);
         return error ? error : (ptrdiff_t)(first_length + second_length);
@@ -664,7 +673,8 @@ void pccl_secure_finish(struct pccl_secure *secure)
         return;
     secure->finished = true;
     if (has_records(secure)) {
-        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* if out of memory, the end looks broken */
+        /* if out of memory, the other side sees a broken connection */
+        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0);
         return;
     }
     secure->openssl->ERR_clear_error();

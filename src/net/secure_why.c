@@ -1,4 +1,4 @@
-/* Texts for a handshake that failed, for the logs and errors of both ends. */
+/* Error texts for failed handshakes, for the logs and errors of both ends. */
 #include "net/openssl.h"
 #include "net/secure.h"
 
@@ -7,14 +7,14 @@ enum {
     REASON_NO_CERTIFICATE = 199,
     REASON_NOT_VERIFIED = 134,
     REASON_ALERTS = 1000,
-    REASON_REVOKED = 1044, /* the alert certificate_revoked */
+    REASON_REVOKED = 1044, /* received certificate_revoked alert */
     REASON_HANDSHAKE = 1040,
     REASON_EXPIRED = 1045,
     REASON_OTHER_AUTHORITY = 1048,
-    REASON_NO_KNOCK = 1049, /* the alert access_denied */
+    REASON_NO_KNOCK = 1049, /* received access_denied alert */
 };
 
-/* The connection whose handshake has failed. */
+/* A connection whose handshake has failed. */
 struct failure {
     const struct pccl_keys *keys;
     enum pccl_secure_role role;
@@ -44,7 +44,7 @@ const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secu
     }
 }
 
-/* Explains an error about a certificate. told: the other side has reported it. */
+/* Explains an error about a certificate. told: reported by the other side. */
 static void explain_certificate(const struct failure *by, unsigned long error, bool told)
 {
     bool at_master = by->role == PCCL_SECURE_MASTER;
@@ -74,7 +74,7 @@ static void explain(const struct failure *by)
 {
     unsigned long error = by->openssl->ERR_peek_error() & REASON_MASK;
     const char *words = pccl_openssl_error(by->openssl);
-    bool told = error >= REASON_ALERTS; /* the other side has ended the handshake */
+    bool told = error >= REASON_ALERTS; /* the other side has ended the handshake with an alert */
     if (by->role < PCCL_SECURE_DIALED && pccl_keys_has_files(by->keys)) {
         explain_certificate(by, error, told);
         return;

@@ -6,7 +6,7 @@
 
 static const struct pccl_channel_events channel_events;
 
-/* ---- the life of a link ---- */
+/* ---- life of a link ---- */
 
 static struct pccl_worker_link *link_of(struct pccl_channel *channel)
 {
@@ -27,7 +27,7 @@ static void free_unopened(struct pccl_worker_link *link)
     on_released(&link->channel);
 }
 
-/* Makes a link. Returns NULL if out of memory; the socket is then untouched. Any thread. */
+/* Creates a link. Returns NULL if out of memory, without touching the socket. Any thread. */
 static struct pccl_worker_link *make_link(struct pccl_worker *worker, const struct pccl_worker_role *role,
                                           const struct pccl_id *peer, uv_os_sock_t socket)
 {
@@ -45,7 +45,7 @@ static struct pccl_worker_link *make_link(struct pccl_worker *worker, const stru
     return link;
 }
 
-/* Opens a link, which takes over the socket. Returns false on failure; the socket is then closed and the link freed. */
+/* Opens a link, which owns its socket. On failure closes the socket, frees the link and returns false. */
 static bool open_link(struct pccl_worker_link *link)
 {
     struct pccl_worker *worker = link->worker;
@@ -112,7 +112,7 @@ enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker_link *link, siz
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_worker_link *link = link_of(channel);
-    (void)pccl_channel_begin(channel, ready); /* the channel knows whether there is input */
+    (void)pccl_channel_begin(channel, ready); /* the channel itself knows whether there is input */
     link->role->visit(link);
 }
 
@@ -135,7 +135,7 @@ void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool owes
 
 /* ---- links that we dial ---- */
 
-/* Takes over the connection after its handshake: it becomes the line's link, or is closed, with a reason. */
+/* Takes over the connection after its handshake. It becomes the line's link or, on failure, is closed with a reason. */
 static enum pccl_link_end take_over(struct pccl_worker_line *line, struct pccl_connection *connection,
                                     struct pccl_text *reason)
 {
@@ -205,7 +205,7 @@ static struct pccl_worker_link *link_at(struct pccl_list_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_worker_link, in_links);
 }
 
-/* Returns the oldest of these links that the peer has dialed if the peer has reached the limit, else NULL. */
+/* If the peer has dialed the maximum number of these links, returns the oldest of them, otherwise NULL. */
 static struct pccl_worker_link *find_excess(const struct pccl_worker_kind *kind, struct pccl_list_node *links,
                                             const struct pccl_id *peer)
 {
@@ -287,7 +287,7 @@ bool pccl_worker_is_needed(struct pccl_worker *worker)
 static void take_accepted(struct pccl_worker *worker, struct pccl_list_node *accepted)
 {
     uv_mutex_lock(&worker->lock);
-    pccl_list_append(&worker->accepted, accepted); /* it replaces the head of the whole list */
+    pccl_list_append(&worker->accepted, accepted); /* moves the whole list to a new head */
     pccl_list_remove(&worker->accepted);
     worker->posted = false;
     worker->ended = worker->leaving;

@@ -1,12 +1,12 @@
 /*
- * Carries out one call on the thread of its caller: an event loop, an inbox for other threads, and connections to
- * peers. Workers have kinds, and connections have roles: tables of functions, which sync/ and measure/ define. The
- * struct of a kind begins with a struct pccl_worker, the struct of a role with a struct pccl_worker_link.
+ * Executes one call on the thread of its caller: an event loop, an inbox for other threads, and connections to peers.
+ * The kind of a worker and the role of a connection are tables of functions, which sync/ and measure/ define. The
+ * struct of a kind begins with a struct pccl_worker, and the struct of a role with a struct pccl_worker_link.
  *
- * Knows nothing of a peer's state machine and its locks, nor of the meaning of messages.
+ * Knows nothing of a peer's state machine and its locks, or of the meaning of messages.
  *
- * Any thread may pass in connections, the end, and events of the kind. They are recorded and wake the loop. All else
- * belongs to the caller's thread.
+ * Any thread may pass in connections, events of the kind, and the request to end. These are recorded and wake the loop.
+ * Everything else belongs to the caller's thread.
  */
 #ifndef PCCL_NET_WORKER_H
 #define PCCL_NET_WORKER_H
@@ -25,81 +25,78 @@ struct pccl_worker;
 struct pccl_worker_link;
 
 struct pccl_worker_role {
-    size_t bytes;     /* size of a link of this role */
-    uint32_t out_max; /* limit for unsent bytes of frames; 0: none */
+    size_t bytes;     /* size of the struct of a link with this role */
+    uint32_t out_max; /* limit for unsent bytes of frames; 0: no limit */
     bool discards;    /* closing a link may discard bytes in flight */
     /*
-     * The socket is ready for a watched event, or the link was just accepted. Ends with pccl_worker_link_watch, or
-     * closes the link.
+     * The socket is ready for a watched event, or the link was just accepted. Must end with pccl_worker_link_watch, or
+     * close the link.
      */
     void (*visit)(struct pccl_worker_link *link);
-    /* A message has arrived. Returns false, with a reason in the link, if the link must end. */
+    /* Handles a message. Returns false, with a reason in the link, if the link must be closed. */
     bool (*message)(struct pccl_worker_link *link, const struct pccl_msg *msg);
     /*
-     * Takes the complete payload, or else the next message, as pccl_worker_link_take. NULL: the role has only messages.
+     * Takes the complete payload or the next message, like pccl_worker_link_take. NULL if the role has only messages.
      */
     enum pccl_channel_io (*take)(struct pccl_worker_link *link);
-    /* Ends the link: the other side has been silent for too long, or has opened too many links. */
+    /* Ends the link, because the other side has been silent for too long or has opened too many links. */
     void (*end)(struct pccl_worker_link *link);
-    /* Releases the resources of the role: the link is about to be freed. May be NULL. */
+    /* Releases the role's resources before the link is freed. May be NULL. */
     void (*release)(struct pccl_worker_link *link);
 };
 
 struct pccl_worker_kind {
-    size_t bytes;                           /* size of a worker of this kind */
-    enum pccl_link_kind link;               /* kind of the connections that it dials */
-    const struct pccl_worker_role *accepts; /* role of the connections that others have dialed */
-    uint32_t accepts_max; /* limit for accepted links of each peer, and for waiting ones; the oldest makes room */
-    /* Called when the worker wakes: takes the kind's inbox. Accepted connections are opened afterwards. */
+    size_t bytes;                           /* size of the struct of a worker of this kind */
+    enum pccl_link_kind link;               /* kind of the links that the worker dials */
+    const struct pccl_worker_role *accepts; /* role of accepted links */
+    uint32_t accepts_max; /* limit for accepted links of each peer, and for waiting ones; the oldest is dropped */
+    /* Handles the kind's inbox. Called when the worker wakes, before accepted links are opened. */
     void (*woken)(struct pccl_worker *worker);
-    /* The due time of the reactor has passed; the kind sets it. */
+    /* The reactor's due time, which the kind has set, has passed. */
     void (*ticked)(struct pccl_worker *worker);
-    /* Stops all work and releases the resources of the kind. The remaining links are closed after that. */
+    /* Stops all work and releases the kind's resources. The remaining links are closed afterwards. */
     void (*release)(struct pccl_worker *worker);
 };
 
 struct pccl_worker_config {
     struct pccl_id self, lineage;
-    const struct pccl_keys *keys;   /* NULL: connections are not encrypted */
+    const struct pccl_keys *keys;   /* NULL: links are not encrypted */
     const struct pccl_local *local; /* local sockets, for peers on this host; NULL: TCP only */
-    uint32_t stagger_ms;            /* delay between the addresses of a peer */
-    uint32_t silence_ms;            /* time after which a silent peer that owes something is given up; 0: no limit */
-    struct pccl_log_sink log;       /* used on the caller's thread */
-    void *context;                  /* passed to events, which run on the caller's thread without a lock */
-    /* An invariant broke in `run`, perhaps in the middle of another event: nothing may be passed in after that. */
+    uint32_t stagger_ms;            /* delay before the next address of a peer is tried */
+    uint32_t silence_ms;      /* time after which a peer is abandoned if it owes something and is silent; 0: no limit */
+    struct pccl_log_sink log; /* used on the caller's thread */
+    void *context;            /* passed to events, which run without a lock on the caller's thread */
+    /* An invariant broke in `run`, possibly in the middle of another event. Nothing may be passed in after that. */
     void (*broken)(void *context, struct pccl_worker *worker);
 };
 
 struct pccl_worker {
-    /* constant once the loop runs */
+    /* constant while the loop runs */
     const struct pccl_worker_kind *kind;
     struct pccl_worker_config config;
 
     uv_mutex_t lock;                /* no functions are called while it is locked */
-    struct pccl_list_node accepted; /* by link->in_links: links that wait for the loop */
-    bool posted;                    /* the kind's inbox, which this lock protects, is not empty */
+    struct pccl_list_node accepted; /* links that wait for the loop, by in_links */
+    bool posted;                    /* the kind's inbox is not empty; the lock protects both */
     atomic_bool leaving;            /* pccl_worker_end was called; may be read without the lock */
 
-    struct pccl_reactor reactor; /* its due time belongs to the kind */
+    struct pccl_reactor reactor; /* the kind sets its due time */
     struct pccl_wire_scratch *scratch;
-    bool ended;                           /* copy of `leaving` that the loop uses */
-    bool broken;                          /* an invariant broke: nothing is used or freed after that */
-    struct pccl_list_node links;          /* by link->in_links, newest last */
+    bool ended;                           /* the loop's copy of `leaving` */
+    bool broken;                          /* an invariant broke: nothing may be used or freed any longer */
+    struct pccl_list_node links;          /* links by in_links, newest last */
     uint8_t sink[PCCL_WORKER_SINK_BYTES]; /* destination of discarded bytes */
 };
 
-/* A connection that this side dials. Part of a struct of the owner. */
+/* A link that this side dials. Embedded in a struct of the owner. */
 struct pccl_worker_line {
     struct pccl_worker *worker;
     const struct pccl_worker_role *role;
     struct pccl_id peer;
-    struct pccl_dialer *dialer;    /* NULL: not being dialed */
+    struct pccl_dialer *dialer;    /* NULL: not dialing */
     struct pccl_worker_link *link; /* NULL: not connected */
-    struct pccl_address address;   /* address that answered last */
-    /*
-     * Dialing has ended. If `link` is NULL, it has failed for this reason; `how` is then 0 if the path is not the
-     * cause.
-     */
+    struct pccl_address address;   /* the last address that answered */
+    /* Dialing has ended. If `link` is NULL it has failed, for this reason; `how` is 0 if the path is not the cause. */
     void (*dialed)(struct pccl_worker_line *line, enum pccl_link_end how, const struct pccl_text *reason);
 };
 
@@ -108,46 +105,43 @@ struct pccl_worker_link {
     struct pccl_worker *worker;
     const struct pccl_worker_role *role;
     struct pccl_id peer;
-    struct pccl_worker_line *line;  /* NULL: the other side has dialed */
+    struct pccl_worker_line *line;  /* NULL: dialed by the other side */
     struct pccl_list_node in_links; /* place in the worker's `accepted`, then in `links` */
-    bool pauses;                    /* set by the role: nothing is received */
-    struct pccl_text reason;        /* reason of the end, if the channel does not know it */
+    bool pauses;                    /* set by the role: nothing is received while true */
+    struct pccl_text reason;        /* reason of the end, if the channel does not provide it */
 };
 
-/* ---- its life ---- */
+/* ---- life ---- */
 
-/*
- * Creates a worker whose memory after the first member is zeroed. Returns MEMORY or SYSTEM, with a reason, on failure;
- * nothing is then left to be freed.
- */
+/* Creates a worker, zeroed after its first member. On failure returns MEMORY or SYSTEM with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_create(const struct pccl_worker_kind *kind,
                                                     const struct pccl_worker_config *config,
                                                     struct pccl_worker **worker, struct pccl_text *reason);
-/* Returns true if `run` has work. */
+/* Returns true if `run` has anything to do. */
 bool pccl_worker_is_needed(struct pccl_worker *worker);
 /* Runs the loop until pccl_worker_end, or until an invariant breaks. */
 void pccl_worker_run(struct pccl_worker *worker);
-/* Closes all connections and frees the worker, unless an invariant broke. */
+/* Closes all links and frees the worker. If an invariant broke, frees nothing. */
 void pccl_worker_destroy(struct pccl_worker *worker);
 
 /* ---- any thread ---- */
 
 /*
- * Passes in a link of its kind, after the handshake. On MEMORY, or USAGE if the worker is ending, the caller keeps the
- * link.
+ * Passes in a link of the kind, after its handshake. On failure (MEMORY, or USAGE if the worker is ending), the caller
+ * keeps the link.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                                     struct pccl_handover *handover);
-/* Makes `run` return after it has handled everything that was passed in before. */
+/* Makes `run` return once it has handled everything that was passed in before. */
 void pccl_worker_end(struct pccl_worker *worker);
-/* Releases the lock, under which the caller has filled the kind's inbox, and wakes the loop. */
+/* Releases the lock, which the caller has taken to fill the kind's inbox, and wakes the loop. */
 void pccl_worker_post(struct pccl_worker *worker);
 
 /* ---- links ---- */
 
 /*
- * Dials a peer. The caller has set worker, role, peer and `dialed` of the line; slot and authentication of the hello;
- * addresses, timeout and perhaps `declined` of the dial. Returns false if out of memory.
+ * Dials a peer. The caller must have set worker, role, peer and `dialed` of the line, slot and authentication of the
+ * hello, and addresses, timeout and optionally `declined` of the dial. Returns false if out of memory.
  */
 PCCL_MUST_CHECK bool pccl_worker_dial(struct pccl_worker_line *line, struct pccl_msg_link_hello *hello,
                                       struct pccl_dial *dial);
@@ -157,20 +151,20 @@ static inline bool pccl_worker_line_is_standing(const struct pccl_worker_line *l
 }
 /* Stops dialing, and closes the link if there is one. */
 void pccl_worker_line_end(struct pccl_worker_line *line);
-/* Closes a link: no visits follow, and the loop frees the memory later. Call once. */
+/* Closes a link. No visits follow, and the loop frees the memory later. Call once. */
 void pccl_worker_link_close(struct pccl_worker_link *link);
 /*
- * Reads and handles the input that has arrived. MOVED: the link pauses. WAITS: all input is handled, or the budget is
- * spent. ENDED: see pccl_worker_link_why.
+ * Reads and handles the input that has arrived. MOVED: the link pauses. WAITS: all input has been handled, or the
+ * budget is used up. ENDED: see pccl_worker_link_why.
  */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker_link *link, size_t *budget);
 /* Passes the next message to the role. WAITS: more bytes are needed. ENDED: see pccl_worker_link_why. */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_take(struct pccl_worker_link *link);
-/* Ends a visit. owes: something is awaited from the other side, so bytes must move within silence_ms. */
+/* Ends a visit. owes: the other side owes us something, so bytes must move within silence_ms. */
 void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool owes);
-/* Returns the reason why a link has ended. */
+/* Returns the reason for which a link has ended. */
 const struct pccl_text *pccl_worker_link_why(struct pccl_worker_link *link);
-/* Returns the link of this node of the worker's links, or NULL if the node is the head. */
+/* Converts a node of the worker's links to the link. Returns NULL for the head of the list. */
 static inline struct pccl_worker_link *pccl_worker_link_in(struct pccl_worker *worker, struct pccl_list_node *node)
 {
     return PCCL_LIST_ITEM(&worker->links, node, struct pccl_worker_link, in_links);
