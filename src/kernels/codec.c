@@ -23,9 +23,9 @@ const char *pccl_codec_kind_name(enum pccl_codec_kind kind)
     return (unsigned)kind < PCCL_CODEC_KINDS ? names[kind] : "?";
 }
 
-/* ---- choice of the codec ---- */
+/* ---- selection of a codec ---- */
 
-/* Writes the reason why there is no such codec; nothing if there is one. */
+/* Writes the reason if there is no such codec; otherwise writes nothing. */
 static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
                     enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
@@ -45,7 +45,7 @@ static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum
                          pccl_reduce_op_name(reduction));
 }
 
-/* Returns true if all are values of their enumerations. */
+/* Returns true if all arguments are values of their enumerations. */
 static bool known(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
                   enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
@@ -75,7 +75,7 @@ const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_da
         if (codec->kind == kind && codec->datatype == datatype && codec->packed_bytes == pccl_datatype_bytes(packed))
             return codec;
     }
-    return NULL; /* not narrower than the element: sent unpacked */
+    return NULL; /* sent unpacked, because packing would not make it narrower */
 }
 
 /* ---- elements to bytes and back, block by block ---- */
@@ -86,7 +86,7 @@ size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count)
     return blocks * pccl_codec_head_bytes(codec) + count * codec->packed_bytes;
 }
 
-/* Returns the fastest variant of the loops within these kernels' features. */
+/* Returns the fastest variant that the features of these kernels support. */
 static enum pccl_codec_variant variant_for(const struct pccl_kernels *kernels)
 {
     return (kernels->features & PCCL_CPU_AVX512) != 0 ? PCCL_CODEC_AVX512
@@ -94,7 +94,7 @@ static enum pccl_codec_variant variant_for(const struct pccl_kernels *kernels)
                                                       : PCCL_CODEC_BASELINE;
 }
 
-/* Encodes a block. Elements of 16 bits are converted to floats. */
+/* Encodes a block. 16-bit elements are converted to floats first. */
 static void encode_block(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const uint8_t *elements,
                          size_t count, uint8_t *bytes)
 {

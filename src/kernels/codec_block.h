@@ -1,10 +1,11 @@
 /*
- * Encodes and decodes one block of a codec, computed in VALUE. codec_f32.c and codec_f64.c define VALUE and include
- * this once, with codec_head.h, codec_loops.h and codec_numbers.h. docs/CODECS.md has the formulas.
+ * Encodes and decodes one block of a codec, computed in the type VALUE. codec_f32.c and codec_f64.c define VALUE and
+ * include this file once, together with codec_head.h, codec_loops.h and codec_numbers.h. docs/CODECS.md has the
+ * formulas.
  *
- * Peers must agree on every bit. So there are only plain operations in the order written, none contracted into fused
- * ones (the build forbids that, and the tests know the bits), and no division or rounding by a library. A short block
- * is padded.
+ * Peers must agree on every bit. The code therefore uses only plain operations in the order written, which must not be
+ * contracted to fused ones (the build forbids that, and tests compare the bits), and no division or rounding by a
+ * library. A short block is padded.
  */
 #ifndef PCCL_KERNELS_CODEC_BLOCK_H
 #define PCCL_KERNELS_CODEC_BLOCK_H
@@ -13,7 +14,7 @@
 
 /* ---- NaN and infinities ---- */
 
-/* Copies the finite values, with their minimum in place of the others. */
+/* Copies the values, replacing those that are not finite with the minimum of the others. */
 static void leave_out_special(const uint8_t *values, VALUE *finite, struct extent *extent)
 {
     bool found = false;
@@ -32,7 +33,7 @@ static void leave_out_special(const uint8_t *values, VALUE *finite, struct exten
     }
 }
 
-/* Codes of special values, counted from the highest code of a finite one. */
+/* Codes of special values, relative to the highest code of a finite value. */
 enum { CODE_NAN = 1, CODE_MINUS_INFINITY, CODE_INFINITY };
 
 static void put_special(const struct pccl_codec *codec, const uint8_t *values, uint8_t *codes)
@@ -78,7 +79,7 @@ static void encode_whole(const struct pccl_codec *codec, const struct loops *loo
     struct quantizer quantizer;
     if (codec->kind == PCCL_CODEC_MIN_MAX) {
         *head =
-            /* + 0: the sign of a zero is arbitrary */
+            /* + 0 normalizes the sign of zero, which is arbitrary */
             (struct head){.first = extent.low + 0, .second = extent.high + 0};
         struct ramp ramp = ramp_of(head, top_code(codec, mode));
         quantizer = quantizer_of_ramp(&ramp);
@@ -121,7 +122,7 @@ void ENCODE(const struct pccl_codec *codec, enum pccl_codec_variant variant, con
     struct head head;
     if (count == BLOCK) {
         encode_whole(codec, loops, values, &head, codes);
-    } else { /* padded with a value of the block, which changes neither range nor mode */
+    } else { /* padded with one of the block's values, which changes neither range nor mode */
         VALUE whole[BLOCK];
         uint8_t whole_codes[BLOCK * sizeof(uint32_t)];
         memcpy(whole, values, count * sizeof(VALUE));

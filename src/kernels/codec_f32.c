@@ -1,4 +1,4 @@
-/* Codecs computed in float: elements of f32, f16 and bf16. */
+/* Codecs computed in float, for elements of type f32, f16 and bf16. */
 #include <stdint.h>
 
 #define VALUE float

@@ -1,4 +1,4 @@
-/* Codecs computed in double: elements of f64. */
+/* Codecs computed in double, for elements of type f64. */
 #include <stdint.h>
 
 #define VALUE double

@@ -1,6 +1,4 @@
-/*
- * The numbers at the head of one block, in VALUE and as bytes; part of codec_block.h.
- */
+/* The numbers at the head of a block, as VALUEs and as bytes. Part of codec_block.h. */
 #ifndef PCCL_KERNELS_CODEC_HEAD_H
 #define PCCL_KERNELS_CODEC_HEAD_H
 
@@ -16,13 +14,13 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* SPECIAL: there are NaN or infinities, encoded as the three highest codes. */
+/* SPECIAL: the block contains NaN or infinities, which are encoded as the three highest codes. */
 enum mode { PLAIN, SPECIAL, MODES };
 enum { SPECIAL_CODES = 3 };
 
 /*
- * The two fields by kind. MinMax: the smallest and the largest finite value. ZeroPointScale: the zero point, an
- * integer, and the scale.
+ * The two fields depend on the kind. MinMax: the smallest and the largest finite value. ZeroPointScale: the zero point,
+ * which is an integer, and the scale.
  */
 struct head {
     enum mode mode;
@@ -69,7 +67,7 @@ static void put_head(const struct head *head, uint8_t *bytes)
     put_field(bytes + 1 + sizeof(VALUE), head->second);
 }
 
-/* Reads a head. Returns false if no encoder writes this. */
+/* Reads a head. Returns false if it is invalid. */
 static bool get_head(const struct pccl_codec *codec, const uint8_t *bytes, struct head *head)
 {
     head->mode = (enum mode)bytes[0];

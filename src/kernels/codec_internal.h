@@ -1,5 +1,6 @@
 /*
- * Shared by the files of the codecs: the row of a codec, and the functions for one block in each type of computation.
+ * Shared by the files of the codecs: the row of a codec, and the functions that process one block in each type of
+ * computation.
  */
 #ifndef PCCL_KERNELS_CODEC_INTERNAL_H
 #define PCCL_KERNELS_CODEC_INTERNAL_H
@@ -8,16 +9,16 @@
 
 struct pccl_codec {
     enum pccl_codec_kind kind;
-    enum pccl_datatype datatype; /* of the elements */
-    uint8_t packed_bytes;        /* of one packed value: 1, 2 or 4 */
-    uint8_t field_bytes; /* of each of the two numbers in a block's head, which have the type of the computation */
+    enum pccl_datatype datatype; /* type of the elements */
+    uint8_t packed_bytes;        /* size of one packed value: 1, 2 or 4 */
+    uint8_t field_bytes; /* size of each of the two numbers in a block's head, which have the type of the computation */
     double limit;        /* largest finite element */
 };
 
 /* Instruction sets for which the loops are compiled. */
 enum pccl_codec_variant { PCCL_CODEC_BASELINE, PCCL_CODEC_AVX2, PCCL_CODEC_AVX512, PCCL_CODEC_VARIANTS };
 
-/* One block: 0 < count <= PCCL_CODEC_BLOCK. Values are floats or doubles at any address. */
+/* Process one block, where 0 < count <= PCCL_CODEC_BLOCK. Values are floats or doubles without alignment. */
 void pccl_codec_encode_f32(const struct pccl_codec *codec, enum pccl_codec_variant variant, const uint8_t *values,
                            size_t count, uint8_t *bytes);
 void pccl_codec_decode_f32(const struct pccl_codec *codec, enum pccl_codec_variant variant, const uint8_t *bytes,

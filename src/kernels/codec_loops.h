@@ -1,7 +1,7 @@
 /*
- * Loops over the VALUEs of one whole block, compiled once for each instruction set: part of codec_block.h. The choice
- * of their numbers is in codec_numbers.h. They take only whole blocks, so that compilers vectorize them without
- * remainders.
+ * Loops over the VALUEs of one whole block, compiled once for each instruction set. Part of codec_block.h;
+ * codec_numbers.h chooses their parameters. They only process whole blocks, so that compilers vectorize them without
+ * remainder loops.
  */
 #ifndef PCCL_KERNELS_CODEC_LOOPS_H
 #define PCCL_KERNELS_CODEC_LOOPS_H
@@ -17,14 +17,11 @@
 enum { BLOCK = PCCL_CODEC_BLOCK, COLUMNS = 64 };
 
 struct extent {
-    VALUE low, high; /* without NaN */
+    VALUE low, high; /* ignores NaN */
     bool special;
 };
 
-/*
- * code = round((value * unit - origin) * inverse); the numbers are chosen so that codes are at
- * least 0 and fit.
- */
+/* code = round((value * unit - origin) * inverse). The numbers are chosen so that codes are in range. */
 struct quantizer {
     VALUE unit, origin, inverse;
 };
@@ -34,7 +31,7 @@ struct ramp {
     VALUE low, high, step, back;
 };
 
-/* value = (code - zero_point) * scale, kept within the limits */
+/* value = (code - zero_point) * scale, clamped to the limits */
 struct lattice {
     VALUE zero_point, scale, limit;
 };
@@ -55,7 +52,7 @@ INLINED void fold_columns(VALUE *low, VALUE *high, VALUE_BITS *unordered, size_t
     }
 }
 
-/* Measures in columns, because compilers may not change the order of a fold of floats. */
+/* Computes minimum and maximum in columns, because compilers may not reorder a fold of floats. */
 INLINED void measure(const uint8_t *values, struct extent *extent)
 {
     VALUE low[COLUMNS], high[COLUMNS];
@@ -94,7 +91,7 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
     extent->special = unordered[0] != 0 || !is_finite(low[0]) || !is_finite(high[0]);
 }
 
-/* Packed values travel little-endian. */
+/* Packed values are stored in little-endian order. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define ORDERED_uint8_t(x) (x)
 #define ORDERED_uint16_t(x) __builtin_bswap16(x)
@@ -106,8 +103,8 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
 #endif
 
 /*
- * Adding ROUNDER rounds to the nearest even integer, and leaves that in the lowest bits. This needs no conversion, so
- * it is defined for all values and vectorizes.
+ * Adding ROUNDER rounds to the nearest integer, ties to even, and leaves it in the lowest bits. Unlike a conversion,
+ * this is defined for all values and can be vectorized.
  */
 #define DEFINE_PACKED_LOOPS(name, target, packed)                                                                      \
     INLINED void quantize_##packed(const uint8_t *restrict values, const struct quantizer *by, uint8_t *restrict out)  \
@@ -148,7 +145,7 @@ INLINED void measure(const uint8_t *values, struct extent *extent)
 
 EACH_PACKED(DEFINE_PACKED_LOOPS, , )
 
-/* The loops, compiled once for each instruction set. */
+/* The loops for one instruction set. */
 struct packed_loops {
     void (*quantize)(const uint8_t *restrict values, const struct quantizer *by, uint8_t *restrict out);
     void (*ramp)(const uint8_t *restrict codes, const struct ramp *by, uint8_t *restrict values);
@@ -156,7 +153,7 @@ struct packed_loops {
 };
 struct loops {
     void (*measure)(const uint8_t *values, struct extent *extent);
-    struct packed_loops of[5]; /* by the bytes of a packed value */
+    struct packed_loops of[5]; /* indexed by the size of a packed value in bytes */
 };
 
 #define DEFINE_PACKED_VARIANT(name, target, packed)                                                                    \

@@ -1,6 +1,6 @@
 /*
- * Chooses the numbers of a block, those at its head and those for the loops, so that both ends compute the same; part
- * of codec_block.h.
+ * Computes the numbers of a block, both those at its head and those used by the loops, so that both ends obtain the
+ * same. Part of codec_block.h.
  */
 #ifndef PCCL_KERNELS_CODEC_NUMBERS_H
 #define PCCL_KERNELS_CODEC_NUMBERS_H
@@ -8,8 +8,9 @@
 #include "kernels/codec_loops.h"
 
 /*
- * Returns a power of two that scales the values of a block so that neither their range overflows nor a step loses
- * digits. Multiplying by it keeps all relevant digits, because a tiny range means that all values are small.
+ * Returns a power of two by which the values of a block are scaled, so that their range does not overflow and a step
+ * does not lose digits. The multiplication keeps all relevant digits, because a tiny range implies that all values are
+ * small.
  */
 static VALUE unit_for(VALUE low, VALUE high)
 {
@@ -18,8 +19,8 @@ static VALUE unit_for(VALUE low, VALUE high)
 }
 
 /*
- * Returns the ramp of a head. If rounding keeps the highest code from reaching `high`, the step is made a little wider
- * and larger values are cut, so that both ends of the range are exact.
+ * Returns the ramp for a head. If rounding would keep the highest code from reaching `high`, makes the step slightly
+ * wider. Larger values are then clamped, so that both ends of the range are exact.
  */
 static struct ramp ramp_of(const struct head *head, uint32_t top)
 {
@@ -38,7 +39,7 @@ static struct quantizer quantizer_of_ramp(const struct ramp *ramp)
     return (struct quantizer){1 / ramp->back, ramp->low, ramp->step > 0 ? 1 / ramp->step : 0};
 }
 
-/* Returns the head for equal values: the value is one step from zero, so it is exact. */
+/* Returns the head for a block of equal values. The value is one step from zero, so it is exact. */
 static struct head constant_lattice(VALUE value, struct quantizer *quantizer)
 {
     *quantizer = (struct quantizer){1, 0, 0};
@@ -52,9 +53,9 @@ static VALUE floor_of(VALUE value)
 }
 
 /*
- * Returns the head of a lattice whose points are the multiples of the scale, so zero is one. It has one step more than
- * the range needs, because `low` is between two points. The scale is at least a FINEST-th of the largest value, which
- * keeps the zero point and every difference from it exact.
+ * Returns the head of a lattice whose points are the multiples of the scale, so that zero is exact. It has one step
+ * more than the range requires, because `low` is between two points. The scale is at least a FINEST-th of the largest
+ * value, which keeps the zero point and all differences from it exact.
  */
 static struct head lattice_for(VALUE low, VALUE high, uint32_t top, struct quantizer *quantizer)
 {
@@ -64,7 +65,7 @@ static struct head lattice_for(VALUE low, VALUE high, uint32_t top, struct quant
     VALUE wanted = (high * unit - low * unit) / (VALUE)(top - 1);
     wanted = larger(wanted, larger(high, -low) * unit / FINEST);
     VALUE scale = wanted / unit;
-    if (scale * unit < wanted) /* rounded to a subnormal: the next one */
+    if (scale * unit < wanted) /* rounded down to a subnormal, so the next one is used */
         scale += SMALLEST;
     VALUE step = scale * unit;
     quantizer->unit = unit;

@@ -1,6 +1,6 @@
 /*
- * XXH3 with 128 bits, compiled for a variant's processors. It has a separate header because of the macros that xxHash
- * defines; only variants include it, after selecting their instruction set.
+ * 128-bit XXH3, compiled for a variant's processors. In a separate header because of the macros that xxHash defines.
+ * Only variants include it, after selecting their instruction set.
  */
 #ifndef PCCL_KERNELS_DIGEST_H
 #define PCCL_KERNELS_DIGEST_H

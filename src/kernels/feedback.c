@@ -7,7 +7,7 @@
 
 enum { AT_ONCE = 512 };
 
-/* Adds floats and elements, as floats. */
+/* Adds floats and elements, in float. */
 static void add(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const float *floats,
                 const void *elements, size_t count, enum pccl_datatype to, void *sum)
 {
@@ -21,7 +21,7 @@ void pccl_feedback_add(const struct pccl_kernels *kernels, enum pccl_datatype da
     add(kernels, datatype, kept, elements, count, PCCL_F32, contribution);
 }
 
-/* Keeps residuals; replaces NaN, so that it does not stay forever. */
+/* Stores residuals. Replaces NaN, which would otherwise persist. */
 static void keep_floats(const float *restrict meant, const uint8_t *restrict came, size_t count, float times,
                         float *restrict next)
 {

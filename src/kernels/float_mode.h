@@ -1,7 +1,7 @@
 /*
- * The processor's mode of float arithmetic belongs to the thread, and the thread to the application, which may have set
- * flushed subnormals (linking with -ffast-math does), another rounding or traps. Peers would then disagree in the last
- * bits. So reductions run in the standard mode and restore the thread's.
+ * Each thread has a mode for float arithmetic. The thread belongs to the application, which may have enabled flushing
+ * of subnormals (as linking with -ffast-math does), another rounding mode, or traps. Peers would then disagree in the
+ * last bits. Reductions therefore run in the standard mode and restore the thread's.
  */
 #ifndef PCCL_KERNELS_FLOAT_MODE_H
 #define PCCL_KERNELS_FLOAT_MODE_H
@@ -9,7 +9,7 @@
 #include "core/base.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* MXCSR: all exceptions masked, to nearest, subnormals kept. */
+/* MXCSR: all exceptions masked, round to nearest, subnormals kept. */
 static inline uint64_t pccl_float_mode_begin(void)
 {
     uint32_t found, standard = 0x1f80;
@@ -24,7 +24,7 @@ static inline void pccl_float_mode_end(uint64_t found)
     __asm__ volatile("ldmxcsr %0" ::"m"(mode) : "memory");
 }
 #elif defined(__aarch64__) && defined(__GNUC__)
-/* FPCR: zero means the same. */
+/* FPCR: zero selects the same mode. */
 static inline uint64_t pccl_float_mode_begin(void)
 {
     uint64_t found;

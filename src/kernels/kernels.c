@@ -1,5 +1,6 @@
 /*
- * Chooses the variant for a processor, and divides folds into blocks for its kernels. Instructions are in the variants.
+ * Selects the variant for a processor, and divides folds into blocks for its kernels. All special instructions are in
+ * the variants.
  */
 #include "kernels/kernels.h"
 
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* Slow to fast, scalar first. */
+/* From slow to fast, beginning with scalar. */
 static const struct pccl_kernels *const variants[] = {
     &pccl_kernels_scalar,
 #if PCCL_KERNELS_X86
@@ -43,11 +44,11 @@ const struct pccl_kernels *pccl_kernels_variant(uint32_t index, uint32_t *featur
     return variants[index];
 }
 
-/* ---- blocks: small enough that the result and two operands stay in the first cache ---- */
+/* ---- blocks, small enough that the result and two operands stay in the L1 cache ---- */
 
 enum { BLOCK_BYTES = 8192, BLOCK_FLOATS = 1024 };
 
-/* A fold of parts: one block of each is folded, then the next. divisor: 0 for none. */
+/* A fold of several parts, which is computed block by block. divisor: 0 if there is no division. */
 struct fold {
     const struct pccl_kernels *kernels;
     enum pccl_datatype datatype;
@@ -63,7 +64,7 @@ static const char *part_at(const struct fold *fold, uint32_t part, size_t offset
 }
 
 /*
- * Returns the reduction of a step. The fold of a single part is a maximum of each element and itself, which gives the
+ * Returns the reduction for a step. The fold of a single part uses the maximum of each element and itself, which is the
  * element or the canonical quiet NaN.
  */
 static enum pccl_reduce_op step_of(const struct fold *fold)
@@ -73,8 +74,8 @@ static enum pccl_reduce_op step_of(const struct fold *fold)
 static uint32_t second_of(const struct fold *fold) { return fold->part_count > 1 ? 1 : 0; }
 
 /*
- * Folds a block. The first steps write to a temporary block and only the last one to the result, because the result may
- * be any part.
+ * Folds a block. Only the last step writes to the result, because it may be the memory of any part; earlier steps write
+ * to a temporary block.
  */
 static void fold_block(const struct fold *fold, size_t offset_bytes, size_t count, char *result)
 {
@@ -130,7 +131,7 @@ static void fold_narrow_block(const struct fold *fold, size_t offset_bytes, size
     }
 }
 
-/* Returns true for floats that are computed in f32. */
+/* Returns true for float types that are computed in f32. */
 static bool is_narrow(enum pccl_datatype datatype)
 {
     return pccl_datatype_is_float(datatype) && datatype != PCCL_F32 && datatype != PCCL_F64;

@@ -1,10 +1,10 @@
 /*
  * Loops of one variant. Included once by each variant_<name>.c, which first defines widen_f16, narrow_f16 and
- * copy_streaming, and selects by pragma the instructions of the compiler. The loops are plain, so that the compiler
+ * copy_streaming, and selects the compiler's instruction set with a pragma. The loops are written so that the compiler
  * vectorizes them: no branches, no calls, and every choice is between two computed values.
  *
- * A resulting NaN is written as bits, not as a float: the NaN that an addition returns differs between processors, and
- * compilers may treat all NaNs as equal.
+ * A NaN result is written as bits, not as a float: processors differ in the NaN that an addition returns, and compilers
+ * may treat all NaNs as equal.
  */
 #ifndef PCCL_KERNELS_LOOPS_H
 #define PCCL_KERNELS_LOOPS_H
@@ -17,23 +17,23 @@
 #include <string.h>
 
 /*
- * The result may be an operand, which the compiler cannot know: its check at run time would send the common case, in
- * place, to a scalar loop. These pragmas declare that element i depends only on elements i.
+ * The result may be one of the operands, which the compiler cannot know. Its run-time check would send this common case
+ * to a scalar loop. These pragmas declare that element i depends only on elements i.
  */
 #if defined(__clang__)
 #define ELEMENTS_ARE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers insert branches, which makes it a scalar loop */
+#pragma clang diagnostic ignored "-Wpass-failed" /* sanitizers insert branches, which prevent vectorization */
 #elif defined(__GNUC__)
 #define ELEMENTS_ARE_INDEPENDENT _Pragma("GCC ivdep")
 #else
 #define ELEMENTS_ARE_INDEPENDENT
 #endif
 
-/* Element i at any alignment; the compiler turns each copy into a plain move. */
+/* Access element i without alignment. The compiler turns each copy into a plain move. */
 #define LOAD(to, from, i) memcpy(&(to), (const char *)(from) + (i) * sizeof(to), sizeof(to))
 #define STORE(to, i, from) memcpy((char *)(to) + (i) * sizeof(from), &(from), sizeof(from))
 
-/* `step` is an expression in a and b. */
+/* `step` is an expression of a and b. */
 #define DEFINE_COMBINE(name, type, result_type, step)                                                                  \
     static void name(void *result, const void *left, const void *right, size_t count)                                  \
     {                                                                                                                  \
@@ -47,7 +47,7 @@
         }                                                                                                              \
     }
 
-/* `quotient` is an expression in a and d, the divisor as `divisor_type`. */
+/* `quotient` is an expression of a and d, which is the divisor as `divisor_type`. */
 #define DEFINE_DIVIDE(name, type, divisor_type, result_type, quotient)                                                 \
     static void name(void *result, const void *source, size_t count, uint32_t divisor)                                 \
     {                                                                                                                  \
@@ -61,7 +61,7 @@
         }                                                                                                              \
     }
 
-/* `product` is an expression in a and f, the factor as `type`. */
+/* `product` is an expression of a and f, which is the factor as `type`. */
 #define DEFINE_SCALE(name, type, result_type, product)                                                                 \
     static void name(void *result, const void *source, size_t count, double factor)                                    \
     {                                                                                                                  \
@@ -75,7 +75,7 @@
         }                                                                                                              \
     }
 
-/* ---- integers; the computation is unsigned and 32 or 64 bits wide, so that it wraps ---- */
+/* ---- integers; computed as unsigned 32-bit or 64-bit integers, which wrap ---- */
 
 #define DEFINE_INTEGER_ARITHMETIC(name, type, wide)                                                                    \
     DEFINE_COMBINE(sum_##name, type, type, (type)((wide)a + (wide)b))                                                  \
@@ -102,16 +102,15 @@ DEFINE_INTEGER_ORDER(i32, int32_t)
 DEFINE_INTEGER_ORDER(u64, uint64_t)
 DEFINE_INTEGER_ORDER(i64, int64_t)
 
-/* A bool is true unless it is 0, and 0 or 1 as a result. */
+/* A bool is true unless it is 0. As a result it is 0 or 1. */
 DEFINE_COMBINE(and_bool, uint8_t, uint8_t, (uint8_t)((a != 0) & (b != 0)))
 DEFINE_COMBINE(or_bool, uint8_t, uint8_t, (uint8_t)((a | b) != 0))
 DEFINE_COMBINE(xor_bool, uint8_t, uint8_t, (uint8_t)((a != 0) ^ (b != 0)))
 
 /*
- * No processor divides vectors of integers, but all divide vectors of floats. Truncated toward zero, the rounded
- * quotient is exact: a quotient that is not an integer is at least 1/d below the next, and its rounding error is
- * smaller than that while |a| < 2^24 in f32, 2^53 in f64. (A divisor that f32 cannot represent exactly is far above
- * every a.)
+ * Divides in floats, because no processor divides vectors of integers. The quotient, truncated toward zero, is exact:
+ * if it is not an integer, it is at least 1/d below the next one, and its rounding error is smaller than that while |a|
+ * < 2^24 in f32, or 2^53 in f64. (A divisor that f32 cannot represent exactly is much larger than any a.)
  */
 DEFINE_DIVIDE(divide_u8, uint8_t, float, uint8_t, (uint8_t)(int32_t)((float)a / d))
 DEFINE_DIVIDE(divide_i8, int8_t, float, int8_t, (int8_t)(int32_t)((float)a / d))
@@ -125,8 +124,8 @@ DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
 /* ---- floats ---- */
 
 /*
- * Minimum: both comparisons choose the same operand unless the two are equal. Then they choose one each, and x | y is
- * -0 if one of them is -0, and either of them otherwise. Maximum likewise.
+ * Minimum: both comparisons select the same operand, unless the two are equal. In that case each selects a different
+ * one, and x | y is -0 if either is -0, and otherwise equal to both. Maximum works likewise.
  */
 #define DEFINE_FLOAT(name, type, bits_type, nan_bits)                                                                  \
     static inline bits_type bits_of_##name(type value)                                                                 \
@@ -168,7 +167,7 @@ static inline float f32_of_bf16(uint16_t half)
     return value;
 }
 
-/* Rounds to nearest even; correct for all numbers and for the canonical quiet NaN. */
+/* Rounds to nearest, ties to even. Correct for all numbers and for the canonical quiet NaN. */
 static inline uint16_t rounded_to_bf16(uint32_t bits) { return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16); }
 
 static void widen_bf16(float *to, const void *from, size_t count)
@@ -192,7 +191,7 @@ static void narrow_bf16(void *to, const float *from, size_t count)
     }
 }
 
-/* Conversions are so simple that, unlike with f16, two operands are combined without storing f32 in between. */
+/* Conversions of bf16 are so simple that, unlike f16, operands are combined without storing f32 in between. */
 #define DEFINE_BF16(name, bits)                                                                                        \
     static inline uint16_t name##_of_bf16(float a, float b) { return rounded_to_bf16(bits); }                          \
     DEFINE_COMBINE(name##_bf16, uint16_t, uint16_t, name##_of_bf16(f32_of_bf16(a), f32_of_bf16(b)))
@@ -211,7 +210,9 @@ DEFINE_BF16(min, lesser_f32(a, b))
  */
 
 #define F8_NAN 0x7f
-/* Selects with a mask: behind a branch compilers would compute only the chosen value, and not vectorize it. */
+/*
+ * Selects with a mask. With a branch, compilers would compute only the chosen value, and would not vectorize the loop.
+ */
 static inline uint32_t choose(int32_t which, uint32_t yes, uint32_t no) { return no ^ ((yes ^ no) & -(uint32_t)which); }
 
 #define DEFINE_F8(name, fraction_bits, rebias, top, least, ruler, infinity, greatest)                                  \
@@ -257,7 +258,7 @@ DEFINE_F8(f8_e5m2, 2, 112, 0x7c, 0x1p-16f, 0x1p7f, UINT32_C(0x7f800000), 0x7c)
 
 /* ---- a step of a fold, in blocks ---- */
 
-enum { STEP_BYTES = 4096 }; /* of a block, which stays in the first cache with its operands */
+enum { STEP_BYTES = 4096 }; /* size of a block, which stays in the L1 cache with its operands */
 
 static void step_in_blocks(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result,
                            const void *folded, const void *part, size_t count)
@@ -279,8 +280,8 @@ static void step_in_blocks(const struct pccl_kernels *kernels, const struct pccl
 }
 
 /*
- * ---- the table, in the order of enum pccl_reduce_op; an average is a sum until the end, and a premultiplied sum is a
- * sum of scaled elements. NULL: it does not fit the type ----
+ * ---- the table, in the order of enum pccl_reduce_op. An average is a sum until the end, and a premultiplied sum is a
+ * sum of scaled elements. NULL: does not fit the type ----
  */
 
 #define COMBINE_ROW(arithmetic, order)                                                                                 \

@@ -1,5 +1,5 @@
 /*
- * Prefetching. Processors prefetch within a page by themselves, but loops over blocks find each new block outside the
+ * Prefetching. Processors prefetch automatically within a page, but a loop over blocks finds each new block outside the
  * caches.
  */
 #ifndef PCCL_KERNELS_PREFETCH_H
@@ -9,7 +9,7 @@
 
 enum { PCCL_CACHE_LINE = 64 };
 
-/* Begins to load these bytes into the caches. They need not exist. */
+/* Starts loading these bytes into the caches. The addresses may be invalid. */
 static inline void pccl_prefetch(const void *bytes, size_t count)
 {
 #if defined(__GNUC__)

@@ -28,14 +28,14 @@ static const struct datatype {
 static const struct reduce_op {
     const char *words;
     bool adds;
-    uint8_t takes; /* accepted kinds */
+    uint8_t takes; /* set of accepted kinds of types */
 } reduce_ops[PCCL_REDUCE_OPS] = {
 #define ROW(name, words, adds, takes) {words, adds, takes},
     PCCL_REDUCE_OP_ROWS(ROW)
 #undef ROW
 };
 
-/* Returns the row of a type. An unknown type has no bytes and no kind. */
+/* Returns the row of a type. For an unknown type, returns one without bytes and kind. */
 static struct datatype row_of(enum pccl_datatype datatype)
 {
     return (unsigned)datatype < PCCL_DATATYPES ? datatypes[datatype] : (struct datatype){.words = "?"};
@@ -76,7 +76,7 @@ float pccl_f16_to_f32(uint16_t bits)
         uint32_t quiet = fraction != 0 ? 0x400000 : 0;
         return pccl_f32_of(sign | 0x7f800000 | quiet | fraction << 13);
     }
-    if (exponent == 0) { /* subnormal or zero: a multiple of 2^-24, exact in f32 */
+    if (exponent == 0) { /* subnormal or zero, which is a multiple of 2^-24 and thus exact in f32 */
         return pccl_f32_of(sign | pccl_f32_bits((float)fraction * 0x1p-24f));
     }
     return pccl_f32_of(sign | (exponent + 112) << 23 | fraction << 13);
@@ -87,15 +87,16 @@ uint16_t pccl_f32_to_f16(float value)
     uint32_t bits = pccl_f32_bits(value);
     uint32_t sign = (bits >> 16) & 0x8000;
     uint32_t rest = bits & 0x7fffffff;
-    uint32_t half = 0; /* below 2^-25 all is zero */
+    uint32_t half = 0; /* below 2^-25 the result is zero */
     if (rest > 0x7f800000) {
         half = 0x7e00 | ((rest >> 13) & 0x3ff); /* a quiet NaN with the upper bits of its payload */
-    } else if (rest >= 0x47800000) {            /* 2^16 and more */
+    } else if (rest >= 0x47800000) {            /* at least 2^16 */
         half = 0x7c00;
-    } else if (rest >= 0x38800000) { /* 2^-14 and more: normal; rounding may carry into the exponent, up to infinity */
+        /* at least 2^-14, so normal; rounding may carry into the exponent, up to infinity */
+    } else if (rest >= 0x38800000) {
         half = rest - (112u << 23);
         half = (half + 0xfff + ((half >> 13) & 1)) >> 13;
-    } else if (rest >= 0x33000000) { /* 2^-25 and more: subnormal */
+    } else if (rest >= 0x33000000) { /* at least 2^-25, so subnormal */
         uint32_t fraction = (rest & 0x7fffff) | 0x800000;
         uint32_t shift = 126 - (rest >> 23);
         uint32_t lost = fraction & ((1u << shift) - 1);
@@ -112,14 +113,14 @@ uint16_t pccl_f32_to_bf16(float value)
 {
     uint32_t bits = pccl_f32_bits(value);
     if ((bits & 0x7fffffff) > 0x7f800000) {
-        return (uint16_t)(bits >> 16 | 0x40); /* quiet, and never rounded into an infinity */
+        return (uint16_t)(bits >> 16 | 0x40); /* quiet, and not rounded to infinity */
     }
     return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
 /*
- * ---- 8-bit floats: number of fraction bits, and offset of f32 exponents. The numbers from `top` on are infinity, if
- * the type has it, and NaN ----
+ * ---- 8-bit floats: number of fraction bits, and difference to f32's exponent bias. From `top` on, values are
+ * infinity, if the type has it, and NaN ----
  */
 
 struct format {
@@ -167,7 +168,7 @@ uint8_t pccl_f32_to_f8_e5m2(float value) { return f32_to_f8(&f8_e5m2, value); }
 
 /*
  * ---- minimum and maximum in the IEEE total order, except that NaN always wins; and one canonical NaN for all results,
- * since processors return different ones ----
+ * because processors return different ones ----
  */
 
 #define DEFINE_FLOAT_STEPS(type, bits_type, nan_bits)                                                                  \
@@ -183,7 +184,7 @@ uint8_t pccl_f32_to_f8_e5m2(float value) { return f32_to_f8(&f8_e5m2, value); }
         bits_type x, y;                                                                                                \
         memcpy(&x, &a, sizeof x);                                                                                      \
         memcpy(&y, &b, sizeof y);                                                                                      \
-        bits_type chosen = a < b ? x : a > b ? y : a == b ? x | y : nan_bits; /* x | y: -0 if there is one */          \
+        bits_type chosen = a < b ? x : a > b ? y : a == b ? x | y : nan_bits; /* x | y is -0 if either is */           \
         memcpy(&a, &chosen, sizeof a);                                                                                 \
         return a;                                                                                                      \
     }                                                                                                                  \
@@ -192,7 +193,7 @@ uint8_t pccl_f32_to_f8_e5m2(float value) { return f32_to_f8(&f8_e5m2, value); }
         bits_type x, y;                                                                                                \
         memcpy(&x, &a, sizeof x);                                                                                      \
         memcpy(&y, &b, sizeof y);                                                                                      \
-        bits_type chosen = a > b ? x : a < b ? y : a == b ? x & y : nan_bits; /* x & y: +0 if there is one */          \
+        bits_type chosen = a > b ? x : a < b ? y : a == b ? x & y : nan_bits; /* x & y is +0 if either is */           \
         memcpy(&a, &chosen, sizeof a);                                                                                 \
         return a;                                                                                                      \
     }
@@ -203,9 +204,9 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
 /* ---- folds ---- */
 
 /*
- * One fold: `element` is the type in memory, `value` the type of the computation. Expressions: load of `bits`, step
- * from `a` and `b`, finish of `a`. Every part's element is read before the result's is written, so the result may be a
- * part.
+ * Defines a fold. `element` is the type in memory, `value` the type of the computation. The others are expressions:
+ * load of `bits`, step of `a` and `b`, finish of `a`. The elements of all parts are read before the result is written,
+ * so the result may be a part.
  */
 #define DEFINE_FOLD(name, element, value, load, step, finish)                                                          \
     static void name(const void *const *parts, uint32_t part_count, size_t count, void *result)                        \
@@ -225,8 +226,8 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
     }
 
 /*
- * `wide` has 64 bits and the signedness of the type. Sums and products wrap because they are
- * unsigned.
+ * `wide` is a 64-bit type with the signedness of the type. Sums and products are computed as unsigned so that they
+ * wrap.
  */
 #define DEFINE_INTEGER_FOLDS(name, type, wide)                                                                         \
     DEFINE_FOLD(sum_##name, type, type, bits, (type)((uint64_t)a + (uint64_t)b), a)                                    \
@@ -265,7 +266,7 @@ DEFINE_FOLD(and_bool, uint8_t, bool, bits != 0, a &&b, a)
 DEFINE_FOLD(or_bool, uint8_t, bool, bits != 0, a || b, a)
 DEFINE_FOLD(xor_bool, uint8_t, bool, bits != 0, a != b, a)
 
-/* In the order of enum pccl_reduce_op; NULL where the reduction does not fit the type. */
+/* In the order of enum pccl_reduce_op. NULL if the reduction does not fit the type. */
 #define UNSIGNED_FOLDS(name)                                                                                           \
     {                                                                                                                  \
         sum_##name, avg_##name, prod_##name, max_##name, min_##name, and_##name, or_##name, xor_##name, NULL           \
@@ -299,7 +300,7 @@ void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction,
 
 /* ---- identities ---- */
 
-/* Bits of 1, and of infinity or the greatest number, by float type. */
+/* Bits of 1, and of infinity or the greatest number, for each float type. */
 static const struct {
     uint64_t one, most;
 } floats[PCCL_DATATYPES] = {
@@ -308,7 +309,7 @@ static const struct {
     [PCCL_F8_E4M3FN] = {0x38, 0x7e},       [PCCL_F8_E5M2] = {0x3c, 0x7c},
 };
 
-/* Returns the bits of the element. */
+/* Returns the bits of the identity element. */
 static uint64_t identity_of(enum pccl_datatype datatype, enum pccl_reduce_op reduction)
 {
     const enum pccl_datatype_kind kind = pccl_datatype_kind(datatype);

@@ -1,22 +1,23 @@
 /*
- * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned. Semantics: integers wrap; integer AVG
- * divides the wrapped sum at the end, truncating; floats of 8 and 16 bits are added in f32 and rounded once (by an
- * owner with all parts); MIN/MAX of +0 and -0 follow the IEEE total order (-0 < +0), so that the result does not depend
- * on the order of the parts. NaN propagates, in MIN and MAX too, and a result that is NaN is always the same canonical
- * one: quiet, positive, without payload (0x7e00, 0x7fc0, 0x7fc00000, 0x7ff8000000000000; of 8 bits 0x7f), even of one
- * part, because processors return different NaNs from an addition. The thread's float mode (rounding, flushed
- * subnormals, traps) has no effect and is preserved.
+ * Element-wise reduction: the scalar reference. Pure. Elements may be unaligned.
  *
- * f8e4m3fn has no infinity: larger values become its greatest number. A bool is a byte that is true unless it is 0;
- * results are 0 or 1, and SUM and MAX are OR, PROD and MIN are AND. PREMUL_SUM is a SUM here: contributors multiply
- * their parts first (pccl_scale).
+ * Semantics: integers wrap. Integer AVG divides the wrapped sum at the end, truncating. Floats of 8 and 16 bits are
+ * added in f32 and rounded once (if all parts are available). MIN and MAX of +0 and -0 follow the IEEE total order (-0
+ * < +0), so that the result does not depend on the order of the parts. NaN propagates, also in MIN and MAX. A NaN
+ * result, even of a single part, is always the same canonical one, because processors return different NaNs from an
+ * addition: quiet, positive, without payload (0x7e00, 0x7fc0, 0x7fc00000, 0x7ff8000000000000; 0x7f for 8 bits). The
+ * thread's float mode (rounding, flushed subnormals, traps) has no effect and is preserved.
+ *
+ * f8e4m3fn has no infinity: values that are too large become its greatest number. A bool is a byte that is true unless
+ * it is 0. Results are 0 or 1; SUM and MAX are OR, PROD and MIN are AND. PREMUL_SUM is a SUM here, because contributors
+ * multiply their parts first (pccl_scale).
  */
 #ifndef PCCL_KERNELS_REDUCE_H
 #define PCCL_KERNELS_REDUCE_H
 
 #include "core/base.h"
 
-/* Types of elements, by the values of pcclDataType_t: name, words, bytes, kind. */
+/* Types of elements, by value of pcclDataType_t: name, text, size, kind. */
 #define PCCL_DATATYPE_ROWS(T)                                                                                          \
     T(U8, u8, 1, UNSIGNED)                                                                                             \
     T(I8, i8, 1, SIGNED)                                                                                               \
@@ -34,7 +35,7 @@
     T(F8_E4M3FN, f8e4m3fn, 1, FLOAT)                                                                                   \
     T(F8_E5M2, f8e5m2, 1, FLOAT)
 
-/* Reductions, by the values of pcclRedOp_t: name, words, whether it adds, accepted types. */
+/* Reductions, by value of pcclRedOp_t: name, text, whether it adds, accepted types. */
 #define PCCL_REDUCE_OP_ROWS(R)                                                                                         \
     R(SUM, "sum", true, ALL)                                                                                           \
     R(AVG, "avg", true, NUMBERS)                                                                                       \
@@ -61,22 +62,25 @@ static inline bool pccl_datatype_is_float(enum pccl_datatype datatype)
     return pccl_datatype_kind(datatype) == PCCL_FLOAT;
 }
 bool pccl_reduce_op_adds(enum pccl_reduce_op reduction);
-/* Returns NULL if these elements have this reduction, else the reason why not. Both must exist. */
+/*
+ * Returns NULL if this reduction is supported for these elements, otherwise the reason why it is not. Both must be
+ * valid values.
+ */
 const char *pccl_reduction_misfit(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
 
 /*
- * Reduces: result[i] = parts[0][i] op parts[1][i] op ..., folded left to right in the order given. result may be
- * parts[k]. part_count > 0. Here and below the reduction fits the type.
+ * Computes result[i] = parts[0][i] op parts[1][i] op ..., folded from left to right in this order. result may be
+ * parts[k]. part_count > 0. For this and the functions below, the reduction must fit the type.
  */
 void pccl_reduce_all(enum pccl_datatype datatype, enum pccl_reduce_op reduction, const void *const *parts,
                      uint32_t part_count, size_t count, void *result);
 
-/* Fills the result with the identity of the reduction: 0, 1, the least or the greatest value. AVG has none. */
+/* Fills the result with the identity of the reduction: 0, 1, the least or the greatest value. AVG has no identity. */
 void pccl_fill_identity(enum pccl_datatype datatype, enum pccl_reduce_op reduction, size_t count, void *result);
 
 /*
- * Convert exactly in one direction, rounding to nearest even in the other; NaN stays NaN (with the upper bits of its
- * payload; of 8 bits there is one, 0x7f). Values too large for e4m3fn, infinity included, become 448.
+ * Convert to f32 exactly, and from f32 by rounding to nearest, ties to even. NaN stays NaN, with the upper bits of its
+ * payload; with 8 bits there is only one, 0x7f. Values too large for e4m3fn, including infinity, become 448.
  */
 float pccl_f16_to_f32(uint16_t bits);
 uint16_t pccl_f32_to_f16(float value);

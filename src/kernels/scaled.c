@@ -1,6 +1,6 @@
 /*
- * Chooses the scale of each block, and passes whole blocks of ordinary floats to the loops of the kernels: elements of
- * 16 bits are widened, short blocks are padded with zeros, and values that are not finite are handled separately.
+ * Computes the scale of each block, and passes whole blocks of ordinary floats to the loops of the kernels: 16-bit
+ * elements are widened, short blocks are padded with zeros, and values that are not finite are handled separately.
  */
 #include "kernels/scaled.h"
 
@@ -13,7 +13,7 @@
 
 enum { LIMIT_F32 = 0x7f7fffff, LIMIT_BF16 = 0x7f7f0000, LIMIT_F16 = 0x477fe000, INFINITE = 0x7f800000 };
 
-/* `infinity`, `nan`: their codes. */
+/* `infinity` and `nan` are codes. */
 static const struct format {
     const char *name;
     float top; /* largest number */
@@ -50,7 +50,7 @@ bool pccl_scaled_is_valid(const struct pccl_scaled *codec, struct pccl_text *rea
     return reason->length == 0;
 }
 
-/* Returns the size of a block, padded to a multiple of the smallest one. */
+/* Returns the size of a block, rounded up to a multiple of the smallest block. */
 static size_t filled_up(size_t count) { return (size_t)pccl_round_up(count, PCCL_SCALED_BLOCK_MIN); }
 
 static size_t code_bytes(const struct pccl_scaled *codec, size_t count)
@@ -58,7 +58,7 @@ static size_t code_bytes(const struct pccl_scaled *codec, size_t count)
     return filled_up(count) / 8 * formats[codec->format].code_bits;
 }
 
-/* Returns the bytes of one block: pccl_scaled_bytes without its divisions. */
+/* Returns the size of one block in bytes. Like pccl_scaled_bytes, but without its divisions. */
 static size_t block_bytes(const struct pccl_scaled *codec, size_t count)
 {
     return scale_bytes[codec->scale] + code_bytes(codec, count);
@@ -72,7 +72,7 @@ size_t pccl_scaled_bytes(const struct pccl_scaled *codec, size_t count)
 
 /* ---- scales ---- */
 
-/* Returns the smallest step, or its successor, with which the format reaches `top`. */
+/* Returns the smallest step with which the format reaches `top`, or the float after it. */
 static float step_to(const struct format *format, float top)
 {
     float step = top / format->top;
@@ -80,8 +80,8 @@ static float step_to(const struct format *format, float top)
 }
 
 /*
- * Returns the transmitted scale, as the bits of a float whose low bytes are zero: the largest magnitude, rounded up; or
- * for a power of two, the step.
+ * Returns the transmitted scale as the bits of a float whose low bytes are zero: the largest magnitude, rounded up; or
+ * the step if the scale is a power of two.
  */
 static uint32_t scale_for(const struct pccl_scaled *codec, uint32_t largest)
 {
@@ -111,7 +111,10 @@ static struct pccl_unscaling unscaling_for(const struct pccl_scaled *codec, uint
     return by;
 }
 
-/* Writes a scale; for a power of two, the byte is the exponent. Straight-line code, as each block has one. */
+/*
+ * Writes a scale. A power of two is written as one byte, the exponent. Has little branching, because each block has a
+ * scale.
+ */
 static void put_scale(const struct pccl_scaled *codec, uint32_t scale, uint8_t *bytes)
 {
     if (codec->scale == PCCL_SCALED_POWER) {
@@ -126,7 +129,7 @@ static void put_scale(const struct pccl_scaled *codec, uint32_t scale, uint8_t *
     bytes[1] = (uint8_t)(scale >> 24);
 }
 
-/* Reads a scale. Returns false if no encoder writes this. */
+/* Reads a scale. Returns false if it is invalid. */
 static bool get_scale(const struct pccl_scaled *codec, const uint8_t *bytes, uint32_t *scale)
 {
     if (codec->scale == PCCL_SCALED_POWER)
@@ -138,10 +141,10 @@ static bool get_scale(const struct pccl_scaled *codec, const uint8_t *bytes, uin
     return *scale < INFINITE;
 }
 
-/* ---- values that loops cannot process ---- */
+/* ---- values that the loops cannot process ---- */
 
 #define UNIT 0x1p64f
-#define STEP_TINY 0x1p-100f /* the inverse of a smaller one may overflow */
+#define STEP_TINY 0x1p-100f /* the inverse of a smaller step may overflow */
 
 static uint32_t bits_at(const uint8_t *values, size_t index)
 {
@@ -179,8 +182,8 @@ static void put_special(const struct format *format, const uint8_t *values, size
 /* ---- blocks ---- */
 
 /*
- * Derives the keys: splitmix64 of the seed and the upper half of the place. Blocks begin at multiples of their size, so
- * the lower half does not wrap around within one.
+ * Derives the keys by splitmix64 from the seed and the upper half of the place. Blocks begin at multiples of their
+ * size, so the lower half does not wrap around within a block.
  */
 static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
 {
@@ -189,7 +192,7 @@ static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
     by->keys[1] = (uint32_t)(mixed >> 32);
 }
 
-/* Encodes floats, a multiple of the smallest block. */
+/* Encodes floats, whose number is a multiple of the smallest block. */
 static void encode_block(const struct pccl_scaled *codec, const struct pccl_kernels *kernels, const uint8_t *values,
                          size_t count, struct pccl_scaling *by, uint8_t *bytes)
 {

@@ -1,9 +1,10 @@
 /*
- * Loops of the scaled codecs over one block, for each format; part of kernels/loops.h. Counts are multiples of
+ * Loops of the scaled codecs over one block, for each format. Part of kernels/loops.h. Counts are multiples of
  * PCCL_SCALED_BLOCK_MIN. All formats are small floats that differ in three numbers (int4 has only subnormals), so they
  * share one source.
  *
- * Peers must agree on every bit: plain operations in the order written, none fused.
+ * Peers must agree on every bit, so the code uses only plain operations in the order written, none of which may be
+ * fused.
  */
 #ifndef PCCL_KERNELS_SCALED_LOOPS_H
 #define PCCL_KERNELS_SCALED_LOOPS_H
@@ -19,7 +20,7 @@
 #define SCALED_INLINED static inline
 #endif
 
-/* gcc does not unroll loops that it vectorizes. */
+/* gcc does not unroll loops that it has vectorized. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define UNROLLED _Pragma("GCC unroll 4")
 #else
@@ -28,18 +29,21 @@
 
 #define SCALED_NAN UINT32_C(0x7fc00000)
 
-/* Constant in every use, so that each format has separate loops. */
+/* Always a compile-time constant, so that each format gets separate loops. */
 struct scaled_shape {
     int32_t code_bits, mantissa_bits;
-    int32_t lowest;      /* exponent of the smallest normal number, biased as in f32 */
-    uint32_t not_finite; /* magnitudes from here on are not numbers; in four bits, the negative zero is NaN */
+    int32_t lowest;      /* biased exponent of the smallest normal number, as in f32 */
+    uint32_t not_finite; /* first magnitude that is not a number; with four bits, the negative zero is NaN */
     float top;           /* largest number */
 };
 static const struct scaled_shape shape_e4m3 = {8, 3, 127 - 6, 0x7f, 448}, shape_e5m2 = {8, 2, 127 - 14, 0x7c, 57344},
                                  shape_int4 = {4, 3, 127 + 3, 8, 7}, shape_e3m0 = {4, 0, 127, 8, 64},
                                  shape_e2m1 = {4, 1, 127, 8, 6};
 
-/* Returns the bits of the lesser of two non-negative numbers. Choices between floats do not vectorize. */
+/*
+ * Returns the bits of the smaller of two non-negative numbers. Compares as integers, because choices between floats are
+ * not vectorized.
+ */
 SCALED_INLINED uint32_t scaled_least(float a, float b)
 {
     int32_t x = (int32_t)pccl_f32_bits(a), y = (int32_t)pccl_f32_bits(b);
@@ -54,7 +58,7 @@ SCALED_INLINED uint32_t scaled_load(const uint8_t *values, size_t index)
 }
 
 #ifndef HAS_LOOK_UP
-/* Looks up two values per byte: one in the first half of `values`, one in the second. */
+/* Looks up two values for each byte: one for the first half of `values`, one for the second. */
 static void look_up(const uint8_t *restrict codes, size_t bytes, const uint32_t table[16], uint8_t *restrict values)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -64,7 +68,10 @@ static void look_up(const uint8_t *restrict codes, size_t bytes, const uint32_t 
 }
 #endif
 
-/* Returns the bits of the largest magnitude; bits are in the order of the numbers, with infinity and NaN above them. */
+/*
+ * Returns the bits of the largest magnitude. Bits have the same order as the numbers, with infinity and NaN above all
+ * others.
+ */
 static uint32_t scaled_largest(const uint8_t *values, size_t count)
 {
     int32_t largest = 0;
@@ -77,8 +84,8 @@ static uint32_t scaled_largest(const uint8_t *values, size_t count)
 }
 
 /*
- * Returns an odd multiple of 2^-17 between -1/2 and 1/2, times 2^17; so numbers that need no rounding are never moved.
- * The counter and two keys are mixed as in lowbias32.
+ * Returns 2^17 times a random odd multiple of 2^-17 between -1/2 and 1/2. Because it is odd, numbers that need no
+ * rounding never change. The counter is mixed with two keys as in lowbias32.
  */
 SCALED_INLINED float scaled_noise(uint32_t index, const struct pccl_scaling *by)
 {
@@ -90,23 +97,23 @@ SCALED_INLINED float scaled_noise(uint32_t index, const struct pccl_scaling *by)
 }
 
 /*
- * Returns the magnitude in the lowest byte; the other bits are undefined.
+ * Returns the magnitude of a code in the lowest byte; the other bits are undefined.
  *
- * The step between neighbors is a power of two that depends on the number's exponent. Added to 2^23 steps, the number
- * is rounded to a whole number of them, which is then in the lowest bits: the number of steps above the next lower
- * power of two. The exponent, shifted to the end of the steps, gives the steps below it, except for a constant. The
- * rounder includes that constant, which is possible because it is even; 2^19 further steps keep the sum above 2^23
+ * The distance between neighboring numbers is a power of two that depends on the exponent. Adding 2^23 of these steps
+ * rounds the number to a whole number of steps and leaves their count, above the next lower power of two, in the lowest
+ * bits. The exponent, shifted to the end of the count, yields the steps below that power, except for a constant. The
+ * rounder includes this constant, which is possible because it is even. A further 2^19 steps keep the sum above 2^23
  * steps when noise makes it negative.
  */
 SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct scaled_shape shape, bool noisy,
                                          const struct pccl_scaling *by)
 {
     const int32_t shift = 23 - shape.mantissa_bits, steps_below = (shape.lowest + shift) << shape.mantissa_bits;
-    const bool is_fixed = shape.mantissa_bits == shape.code_bits - 1; /* int4: one exponent, a constant */
+    const bool is_fixed = shape.mantissa_bits == shape.code_bits - 1; /* int4: the exponent is constant */
     const uint32_t above = (uint32_t)((shift << 23) + 0x80000 + (is_fixed ? 0 : -steps_below & 0xff));
     const int32_t least = (int32_t)(((uint32_t)shape.lowest << 23) + above);
     float number = pccl_f32_of(bits & 0x7fffffff) * by->inverse;
-    if (noisy) /* when rounding to the nearest, the excess of the largest number is rounded off */
+    if (noisy) /* without noise, rounding to nearest removes the excess over the largest number */
         number = pccl_f32_of(scaled_least(number, shape.top));
     int32_t rounder = (int32_t)((pccl_f32_bits(number) & 0x7f800000) + above);
     rounder = !is_fixed && rounder > least ? rounder : least;
@@ -117,9 +124,10 @@ SCALED_INLINED uint32_t scaled_magnitude(uint32_t bits, uint32_t index, struct s
 }
 
 /*
- * Returns the number of a code. `bits` are the magnitude's in the place of an f32's exponent and fraction. With
- * exponents larger by the smallest normal number's, `low`, a normal number is doubled, and a subnormal one is larger by
- * low. Less low the former is too large, halved the latter: the lesser is the number.
+ * Returns the number for a code. `bits` are the code's magnitude at the position of an f32's exponent and fraction.
+ * Adding `low`, the exponent of the smallest normal number, turns a normal number x into 2 x, and a subnormal one into
+ * x + low. Subtracting low is right for the subnormal number and too large for the normal one; halving is right for the
+ * normal number and too large for the subnormal one. The smaller of the two results is therefore x.
  */
 SCALED_INLINED uint32_t scaled_value(uint32_t bits, struct scaled_shape shape, const struct pccl_unscaling *by)
 {
@@ -129,15 +137,15 @@ SCALED_INLINED uint32_t scaled_value(uint32_t bits, struct scaled_shape shape, c
 }
 
 /*
- * Encodes a block. With four bits, a byte has an element of the first half of the block and one of the second, and zero
- * has no sign: the sum of 7 and a magnitude of 1 to 7, and only that, has the bit of the sign.
+ * Encodes a block. With four bits, each byte has an element of the first half of the block and one of the second. Zero
+ * has no sign: adding 7 to a magnitude sets the sign bit only for magnitudes of 1 to 7.
  */
 SCALED_INLINED void scaled_encode(const uint8_t *restrict values, size_t count, struct scaled_shape shape, bool noisy,
                                   const struct pccl_scaling *scaling, uint8_t *restrict codes)
 {
     const struct pccl_scaling by = *scaling;
     const size_t bytes = shape.code_bits == 8 ? count : count / 2;
-    uint32_t words[PCCL_SCALED_BLOCK_MAX]; /* otherwise compilers would narrow each half of a byte separately */
+    uint32_t words[PCCL_SCALED_BLOCK_MAX]; /* keeps compilers from narrowing each half of a byte separately */
     UNROLLED
     for (size_t i = 0; i < bytes; i++) {
         uint32_t bits = scaled_load(values, i), sign = bits >> 24 & 0x80;
@@ -154,7 +162,7 @@ SCALED_INLINED void scaled_encode(const uint8_t *restrict values, size_t count, 
         codes[i] = (uint8_t)words[i];
 }
 
-/* Decodes codes of four bits with a table of the block's values. */
+/* Decodes four-bit codes with a table of the block's values. */
 SCALED_INLINED void scaled_decode_four(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
                                        const struct pccl_unscaling *by, uint8_t *restrict values)
 {
@@ -177,12 +185,15 @@ SCALED_INLINED void scaled_put_special(const uint8_t *codes, size_t count, struc
     }
 }
 
-/* Decodes codes as numbers; codes that are not finite give any value. */
+/* Decodes codes as numbers. The results for codes that are not finite are arbitrary. */
 SCALED_INLINED void scaled_numbers(const uint8_t *restrict codes, size_t count, struct scaled_shape shape,
                                    const struct pccl_unscaling *by, uint8_t *restrict values)
 {
 #ifdef HAS_DECODE_F16
-    /* Exact: powers of two, and the only rounded operation is the same product. Steps too large for it are rare. */
+    /*
+     * Exact, because these are powers of two, and the only operation that rounds is the same product. Steps that are
+     * too large for it are rare.
+     */
     const float step = by->step * pccl_f32_of((uint32_t)(shape.lowest + 14) << 23);
     if (pccl_f32_bits(step) < 0x7f800000) {
         decode_f16(codes, count, shape.mantissa_bits - 2, step, by->top, values);

@@ -1,7 +1,7 @@
 /*
- * Unpacks codes of eight bits by F16C: a code's fraction and exponent fit into an f16, which the processor converts in
- * vectors, subnormal or not. For variants whose processors have it, before kernels/loops.h; the plain loop in
- * kernels/scaled_loops.h defines the result.
+ * Unpacks eight-bit codes with F16C: a code's exponent and fraction fit into an f16, which the processor converts in
+ * vectors, including subnormals. For variants whose processors support it; included before kernels/loops.h. The plain
+ * loop in kernels/scaled_loops.h defines the result.
  */
 #ifndef PCCL_KERNELS_SCALED_X86_H
 #define PCCL_KERNELS_SCALED_X86_H
@@ -13,8 +13,8 @@
 #define HAS_DECODE_F16
 
 /*
- * Stores eight values within +-top. If the value and the limit are both zero the intrinsics choose the second: the zero
- * keeps its sign.
+ * Stores eight values, clamped to +-top. If value and limit are both zero, the intrinsics return the second operand, so
+ * the zero keeps its sign.
  */
 static inline void put_halves(__m128i halves, __m256 step, __m256 top, uint8_t *values)
 {
@@ -22,14 +22,16 @@ static inline void put_halves(__m128i halves, __m256 step, __m256 top, uint8_t *
     _mm256_storeu_ps((void *)values, _mm256_max_ps(lowest, _mm256_min_ps(top, value)));
 }
 
-/* Returns sign, exponent and fraction at the upper end of 16 bits, with all but the sign `down` bits lower. */
+/*
+ * Returns sign, exponent and fraction in the upper part of 16 bits, with all but the sign shifted down by `down` bits.
+ */
 static inline __m128i halves_of(__m128i codes, int down)
 {
     return down == 0 ? codes
                      : _mm_and_si128(_mm_srai_epi16(codes, down), _mm_set1_epi16((int16_t)(0x7fff >> down | -0x8000)));
 }
 
-/* Decodes codes, a multiple of 16, as f16 whose exponents begin `down` bits below its own. */
+/* Decodes codes, a multiple of 16, as f16 values whose exponents begin `down` bits below their usual position. */
 static inline void decode_f16(const uint8_t *codes, size_t count, int down, float step, float top, uint8_t *values)
 {
     const __m256 steps = _mm256_set1_ps(step), tops = _mm256_set1_ps(top);

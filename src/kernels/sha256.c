@@ -1,9 +1,9 @@
-/* SHA-256: of one message, in the first lane; and of bulk data, in all lanes at once. */
+/* SHA-256 of one message, in the first lane, and of bulk data, in all lanes at once. */
 #include "kernels/variant.h"
 
 #include <string.h>
 
-enum { BLOCK = 64, WORD = 4, ROW = PCCL_SHA256_LANES * WORD /* of a stripe: a word of each lane */ };
+enum { BLOCK = 64, WORD = 4, ROW = PCCL_SHA256_LANES * WORD /* part of a stripe: one word per lane */ };
 _Static_assert(PCCL_SHA256_STRIPE == PCCL_SHA256_LANES * BLOCK, "a block of each lane");
 
 static void put_big_endian(uint8_t *bytes, uint32_t word)
@@ -60,7 +60,7 @@ void pccl_sha256_end(struct pccl_sha256 *sha, uint8_t hash[PCCL_SHA256_BYTES])
 
 /* ---- bulk data ---- */
 
-/* Writes the padding after a message of `stripes` blocks, in all lanes. */
+/* Writes the padding for a message of `stripes` blocks, in all lanes. */
 static void pad_lanes(uint8_t stripe[PCCL_SHA256_STRIPE], uint64_t stripes)
 {
     uint64_t bits = stripes * BLOCK * 8;

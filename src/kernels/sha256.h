@@ -1,7 +1,7 @@
 /*
- * Block function of SHA-256 (FIPS 180-4), for as many messages at once as a vector has lanes: word t of the block of
- * message i is the 32-bit word 16 t + i of a stripe. Only variants include it, after selecting their instruction set
- * and defining LANES, which divides PCCL_SHA256_LANES.
+ * Block function of SHA-256 (FIPS 180-4), for as many messages at once as a vector has lanes. Word t of the block of
+ * message i is the 32-bit word 16 t + i of a stripe. Only variants include this file, after selecting their instruction
+ * set and defining LANES, which must divide PCCL_SHA256_LANES.
  */
 #ifndef PCCL_KERNELS_SHA256_H
 #define PCCL_KERNELS_SHA256_H
@@ -23,7 +23,7 @@ static const uint32_t sha_constants[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-/* Macros, so that the indices are constants and all values stay in registers. */
+/* Macros, so that indices are constants and all values stay in registers. */
 #define SHA_ROTATE(x, n) (((x) >> (n)) | ((x) << (32 - (n))))
 #define SHA_SCHEDULE(t)                                                                                                \
     (w[t] += (SHA_ROTATE(w[((t) + 1) & 15], 7) ^ SHA_ROTATE(w[((t) + 1) & 15], 18) ^ (w[((t) + 1) & 15] >> 3)) +       \
@@ -49,7 +49,7 @@ static const uint32_t sha_constants[64] = {
     SHA_ROUND(2, 3, 4, 5, 6, 7, 0, 1, (t) + 6);                                                                        \
     SHA_ROUND(1, 2, 3, 4, 5, 6, 7, 0, (t) + 7)
 
-/* Loads a word of each message, which is big-endian. */
+/* Loads a big-endian word of each message. */
 static inline sha_words sha_load(const uint8_t *bytes)
 {
     sha_words word;
@@ -61,10 +61,10 @@ static inline sha_words sha_load(const uint8_t *bytes)
     return word;
 }
 
-/* Processes the lanes of a vector, from this one on, through all stripes. */
+/* Processes the lanes of one vector, beginning with `lane`, through all stripes. */
 static inline void sha_lanes(uint32_t state[8][PCCL_SHA256_LANES], int lane, const uint8_t *stripes, size_t count)
 {
-    sha_words s[8] = {{0}}, v[8], w[16] = {{0}}; /* for the analyzer, which follows no loop to its end */
+    sha_words s[8] = {{0}}, v[8], w[16] = {{0}}; /* zeroed for the analyzer, which does not follow loops to their end */
     for (int i = 0; i < 8; i++)
         memcpy(&s[i], &state[i][lane], sizeof s[i]);
     for (size_t stripe = 0; stripe < count; stripe++, stripes += PCCL_SHA256_STRIPE) {

@@ -1,6 +1,6 @@
 /*
- * Bytes of a chunk: the lower and the upper level as floats, the indices of the kept elements, ascending, and their
- * codes: bit 0 chooses the level, bit 1 is the sign. All is little-endian; unused bits are 0.
+ * Layout of a chunk: the lower and the upper level as floats, the indices of the kept elements in ascending order, and
+ * their codes, in which bit 0 selects the level and bit 1 is the sign. Little-endian; unused bits are 0.
  */
 #include "kernels/sparse.h"
 
@@ -13,8 +13,8 @@
 enum { LEVELS_BYTES = 8, INFINITE = 0x7f800000, SIGN = 2 };
 
 struct chunk {
-    size_t count, kept;           /* elements */
-    size_t indices, codes, bytes; /* offsets, and the end */
+    size_t count, kept;           /* numbers of elements */
+    size_t indices, codes, bytes; /* offsets of the two parts, and the size */
 };
 
 static struct chunk chunk_at(const struct pccl_sparse *sparse, size_t first)
@@ -55,7 +55,10 @@ struct work {
     uint8_t codes[PCCL_SPARSE_CHUNK_ELEMENTS + 4];
 };
 
-/* Returns the index of the first element of this magnitude after `ties` others of it; `count` if there are no more. */
+/*
+ * Returns the index of the element with this magnitude that follows `ties` others with the same magnitude, or `count`
+ * if there is none.
+ */
 static size_t end_of_ties(const struct work *work, size_t count, int32_t magnitude, size_t ties)
 {
     for (size_t i = 0; i < count; i++) {
@@ -66,8 +69,8 @@ static size_t end_of_ties(const struct work *work, size_t count, int32_t magnitu
 }
 
 /*
- * Selects the largest elements; of several equal to the smallest one kept, the first. Uses no branch, since it would be
- * unpredictable.
+ * Selects the largest elements. Of several that are equal to the smallest one kept, selects the first ones. Has no
+ * branches, because they would be unpredictable.
  */
 static void select_largest(struct work *work, const struct chunk *chunk, int32_t threshold)
 {
@@ -91,7 +94,10 @@ static double magnitude_at(const struct work *work, size_t index)
     return (double)pccl_f32_of((uint32_t)work->magnitudes[work->indices[index]]);
 }
 
-/* Chooses the levels. The mean magnitude divides the kept elements in two parts; the mean of each is its level. */
+/*
+ * Computes the levels. The mean magnitude divides the kept elements into two parts, and the mean of each part is its
+ * level.
+ */
 static struct levels choose_levels(const struct work *work, size_t kept)
 {
     struct levels levels = {.middle = 0};
@@ -103,7 +109,7 @@ static struct levels choose_levels(const struct work *work, size_t kept)
     for (size_t i = 0; i < kept; i++) {
         const double magnitude = magnitude_at(work, i);
         const bool is_upper = magnitude > levels.middle;
-        lower += magnitude * !is_upper; /* exact, and no branch */
+        lower += magnitude * !is_upper; /* exact, and avoids a branch */
         upper += magnitude * is_upper;
         uppers += is_upper;
     }
@@ -112,7 +118,7 @@ static struct levels choose_levels(const struct work *work, size_t kept)
     return levels;
 }
 
-/* Encodes the kept elements, and leaves the residuals in `elements`. */
+/* Encodes the kept elements, and leaves their residuals in `elements`. */
 static void take(struct work *work, size_t kept, const struct levels *levels, float *elements)
 {
     for (size_t i = 0; i < kept; i++) {

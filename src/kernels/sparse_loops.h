@@ -1,6 +1,6 @@
 /*
- * Loops of the sparse codec over one chunk; part of kernels/loops.h. A magnitude is a float's bits without the sign,
- * which are in the order of the numbers.
+ * Loops of the sparse codec over one chunk. Part of kernels/loops.h. A magnitude is a float's bits without the sign,
+ * which have the same order as the numbers.
  */
 #ifndef PCCL_KERNELS_SPARSE_LOOPS_H
 #define PCCL_KERNELS_SPARSE_LOOPS_H
@@ -19,8 +19,8 @@ static void sparse_magnitudes(const float *values, size_t count, int32_t *magnit
 }
 
 /*
- * Returns, bit by bit, the greatest threshold that `kept` or more magnitudes reach; or one that exactly `kept` reach,
- * which is as good.
+ * Determines, bit by bit, the greatest threshold that at least `kept` magnitudes reach. May stop early at a threshold
+ * that exactly `kept` reach, which is equivalent.
  */
 static int32_t sparse_threshold(const int32_t *magnitudes, size_t count, size_t kept)
 {
@@ -37,7 +37,10 @@ static int32_t sparse_threshold(const int32_t *magnitudes, size_t count, size_t 
     return found;
 }
 
-/* Packs two indices in three bytes, the lower half of the second one in the upper half of the second byte. */
+/*
+ * Packs two 12-bit indices into three bytes. The second byte contains the upper bits of the first index and the lower
+ * bits of the second.
+ */
 static void sparse_pack(const uint16_t *indices, size_t pairs, uint8_t *bytes)
 {
     for (size_t i = 0; i < pairs; i++) {

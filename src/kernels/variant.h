@@ -1,7 +1,7 @@
 /*
- * Functions of a variant of the kernels. Included only by src/kernels; all others use kernels/kernels.h. A variant is
- * one file, variant_<name>.c, that selects the instruction set and then includes kernels/loops.h; where the target has
- * no such processors the file is empty.
+ * Functions of a variant of the kernels. Included only by src/kernels; all other code uses kernels/kernels.h. A variant
+ * is a file, variant_<name>.c, that selects the instruction set and then includes kernels/loops.h. For targets without
+ * such processors the file is empty.
  */
 #ifndef PCCL_KERNELS_VARIANT_H
 #define PCCL_KERNELS_VARIANT_H
@@ -20,17 +20,15 @@
 #define PCCL_KERNELS_NEON 0
 #endif
 
-/* For one block of a scaled codec: code = rounded |value| * inverse; value = |code| * step, at most top. */
+/* Parameters for one block of a scaled codec: code = round(|value| * inverse); value = |code| * step, at most top. */
 struct pccl_scaling {
     float inverse;
-    uint32_t first, keys[2]; /* random numbers: the first element's place, and the keys that it is mixed with */
+    uint32_t first, keys[2]; /* for random numbers: position of the first element, and keys */
 };
 struct pccl_unscaling {
     float step, top;
 };
-/*
- * Values are finite floats at any address, as many as a multiple of PCCL_SCALED_BLOCK_MIN.
- */
+/* Values are finite floats without alignment. Their number is a multiple of PCCL_SCALED_BLOCK_MIN. */
 struct pccl_scaled_loops {
     void (*encode[PCCL_SCALED_ROUNDINGS])(const uint8_t *restrict values, size_t count, const struct pccl_scaling *by,
                                           uint8_t *restrict codes);
@@ -38,38 +36,34 @@ struct pccl_scaled_loops {
                    uint8_t *restrict values);
 };
 
-/* For one chunk of the sparse codec. Magnitudes are the bits of floats without their signs. */
+/* Functions for one chunk of the sparse codec. Magnitudes are the bits of floats without their signs. */
 struct pccl_sparse_loops {
     void (*magnitudes)(const float *values, size_t count, int32_t *magnitudes);
-    int32_t (*threshold)(const int32_t *magnitudes, size_t count, size_t kept); /* reached by the `kept` largest */
+    /* reached by the `kept` largest magnitudes */
+    int32_t (*threshold)(const int32_t *magnitudes, size_t count, size_t kept);
     void (*pack)(const uint16_t *indices, size_t pairs, uint8_t *bytes);
     void (*unpack)(const uint8_t *bytes, size_t pairs, uint16_t *indices);
 };
 
 struct pccl_kernels {
     const char *name;
-    uint32_t features; /* a set of enum pccl_cpu_feature, all needed */
-    /*
-     * result[i] = a[i] op b[i]; NULL for f16 and floats of 8 bits, which are combined as f32. result
-     * may be a or b.
-     */
+    uint32_t features; /* set of enum pccl_cpu_feature, all of which are needed */
+    /* result[i] = a[i] op b[i]. NULL for f16 and 8-bit floats, which are combined as f32. result may be a or b. */
     void (*combine[PCCL_DATATYPES][PCCL_REDUCE_OPS])(void *result, const void *a, const void *b, size_t count);
-    /* pccl_combine_step if `combine` takes all types involved. */
+    /* pccl_combine_step, for steps whose types `combine` supports. */
     void (*step)(const struct pccl_kernels *kernels, const struct pccl_step *step, void *result, const void *folded,
                  const void *part, size_t count);
-    /* result[i] = source[i] / divisor; NULL for narrow floats. result may be source. divisor > 0 */
+    /* result[i] = source[i] / divisor. NULL for narrow floats. result may be source. divisor > 0 */
     void (*divide[PCCL_DATATYPES])(void *result, const void *source, size_t count, uint32_t divisor);
-    /* result[i] = source[i] * factor; f32 and f64 only. result may be source. */
+    /* result[i] = source[i] * factor. Only for f32 and f64. result may be source. */
     void (*scale[PCCL_DATATYPES])(void *result, const void *source, size_t count, double factor);
-    /*
-     * Narrow floats only, of 8 and 16 bits; NULL for the others: like pccl_f16_to_f32 and its counterparts. No overlap.
-     */
+    /* Conversions like pccl_f16_to_f32 etc., only for narrow floats (of 8 and 16 bits), otherwise NULL. No overlap. */
     void (*widen[PCCL_DATATYPES])(float *to, const void *from, size_t count);
     void (*narrow[PCCL_DATATYPES])(void *to, const float *from, size_t count);
     void (*copy_streaming)(void *to, const void *from, size_t bytes);
     void (*copied_streaming)(void);
     void (*digest)(const void *bytes, size_t length, uint64_t halves[2]);
-    /* Block function of SHA-256 on a block of each lane, `count` times. */
+    /* Block function of SHA-256, for `count` blocks of each lane. */
     void (*sha256)(uint32_t state[8][PCCL_SHA256_LANES], const uint8_t *stripes, size_t count);
     /* Largest magnitude of any values, as the bits of a float. */
     uint32_t (*scaled_largest)(const uint8_t *values, size_t count);

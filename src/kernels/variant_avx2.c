@@ -1,4 +1,4 @@
-/* The variant for x86-64 processors with AVX2 and F16C. */
+/* Variant for x86-64 processors with AVX2 and F16C. */
 #include "kernels/variant.h"
 
 #if PCCL_KERNELS_X86
@@ -31,7 +31,7 @@ static void narrow_f16(void *to, const float *from, size_t count)
     pccl_kernels_scalar.narrow[PCCL_F16](halves, from, count);
 }
 
-/* Writes whole vectors to aligned addresses; other threads see them in order only after a fence. */
+/* Writes whole vectors to aligned addresses. Other threads see them in order only after a fence. */
 static void copy_streaming(void *to, const void *from, size_t bytes)
 {
     char *target = to;
@@ -50,7 +50,7 @@ static void copy_streaming(void *to, const void *from, size_t bytes)
 
 static void copied_streaming(void) { _mm_sfence(); }
 
-/* Looks up two values per byte: one in the first half of `values`, one in the second. */
+/* Looks up two values for each byte: one for the first half of `values`, one for the second. */
 #define HAS_LOOK_UP
 static void look_up(const uint8_t *codes, size_t bytes, const uint32_t table[16], uint8_t *values)
 {

@@ -1,4 +1,4 @@
-/* Variant for 64-bit ARM processors. Advanced SIMD is in the base; only the conversion of f16 differs. */
+/* Variant for 64-bit ARM processors. These always have Advanced SIMD, so only the f16 conversion differs. */
 #include "kernels/variant.h"
 
 #if PCCL_KERNELS_NEON
@@ -7,7 +7,7 @@
 
 enum { LANES = 4 };
 
-/* Reads bytes, because elements need no alignment. */
+/* Loads bytes, because elements need no alignment. */
 static void widen_f16(float *to, const void *from, size_t count)
 {
     const uint8_t *halves = from;

@@ -1,6 +1,6 @@
 /*
- * Variant for every processor: the loops compiled with the base instructions only. The f16 conversions are the
- * reference's, one element at a time.
+ * Variant for all processors: the loops, compiled with the base instruction set only. Converts f16 with the reference
+ * functions, one element at a time.
  */
 #include "kernels/reduce.h"
 

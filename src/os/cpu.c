@@ -10,14 +10,17 @@
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <cpuid.h>
 
-/* All our variants need it, and clang 14 does not know "f16c". It uses the registers of AVX2, which is checked. */
+/*
+ * All our variants need F16C. Checked here because clang 14 does not know "f16c". F16C uses the AVX registers, which
+ * are checked with AVX2.
+ */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-/* The compiler's checks cover both the processor and the operating system's support for the registers. */
+/* Uses the compiler's checks, which cover the processor and the operating system's support for its registers. */
 uint32_t pccl_cpu_features(void)
 {
     uint32_t features = 0;
@@ -32,7 +35,7 @@ uint32_t pccl_cpu_features(void)
     return features;
 }
 #elif defined(__aarch64__)
-uint32_t pccl_cpu_features(void) { return PCCL_CPU_NEON; } /* standard on these processors */
+uint32_t pccl_cpu_features(void) { return PCCL_CPU_NEON; } /* always present on these processors */
 #else
 uint32_t pccl_cpu_features(void) { return 0; }
 #endif

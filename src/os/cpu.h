@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns the set of enum pccl_cpu_feature that processor, operating system and this build support. Any thread. */
+/*
+ * Returns the set of enum pccl_cpu_feature supported by the processor, the operating system and this build. Any thread.
+ */
 uint32_t pccl_cpu_features(void);
 /* Returns true if AES-GCM is faster than ChaCha20-Poly1305. Any thread. */
 bool pccl_cpu_has_aes(void);

@@ -1,4 +1,4 @@
-/* Checks of files, and a lock that ends with its process. Errors are negative libuv errors. */
+/* Checks of files, and a file lock that ends with its process. Errors are negative libuv errors. */
 #ifndef PCCL_OS_FILE_H
 #define PCCL_OS_FILE_H
 
@@ -14,11 +14,12 @@ PCCL_MUST_CHECK int pccl_directory_check_write(const char *path);
 void pccl_file_remove(const char *path);
 
 /*
- * Opens and locks a file, and creates it for this user alone if it is missing. No child or other program inherits it.
- * *opened: the file could be opened. Returns 0, or an error; UV_EAGAIN: another process has locked it.
+ * Opens and locks a file. Creates it, accessible only to this user, if it is missing. Children and other programs do
+ * not inherit it. *opened is set if the file could be opened. Returns 0 or an error; UV_EAGAIN if another process has
+ * locked it.
  */
 PCCL_MUST_CHECK int pccl_file_lock(const char *path, uv_os_fd_t *lock, bool *opened);
-/* Releases the lock, even if a child that was forked at this moment still has the file. */
+/* Releases the lock, even if a child that was forked just now still has the file open. */
 void pccl_file_unlock(uv_os_fd_t lock);
 
 #endif

@@ -28,7 +28,7 @@ static void after_fork_in_child(void)
 static void initialize(void)
 {
     if (uv_mutex_init(&lock) != 0)
-        abort(); /* initializing a default mutex cannot fail on supported systems */
+        abort(); /* initializing a default mutex never fails on supported systems */
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -81,7 +81,7 @@ void pccl_fork_forget(uv_os_sock_t descriptor)
         open_sockets[i] = open_sockets[--open_count];
         break;
     }
-    if (open_count == 0) { /* leaves nothing for leak checkers to report */
+    if (open_count == 0) { /* keeps leak checkers from reporting the array */
         free(open_sockets);
         open_sockets = NULL;
         open_capacity = 0;

@@ -12,7 +12,10 @@ static bool is_link_local(const struct pccl_address *address)
     return address->ip[0] == 0xfe && (address->ip[1] & 0xc0) == 0x80;
 }
 
-/* Returns true for bridges of containers and virtual machines, whose addresses mean another machine on every host. */
+/*
+ * Returns true for bridges of containers and virtual machines. Their addresses exist on many hosts, and refer to a
+ * different machine on each.
+ */
 static bool is_private_bridge(const char *name)
 {
     static const char *const prefixes[] = {"docker", "br-", "virbr",  "veth", "lxcbr",
@@ -41,7 +44,7 @@ static uint32_t add(const struct pccl_address *address, uint16_t port, struct pc
     return count + 1;
 }
 
-/* Usefulness of our addresses to other peers; smaller is better. */
+/* Usefulness of an address for other peers; smaller is better. */
 enum rank { RANK_ROUTABLE, RANK_DOUBTFUL, RANK_LOOPBACK };
 
 static enum rank rank_of(const struct pccl_address *address, const char *name)
@@ -60,7 +63,7 @@ static uint32_t add_ranked(const uv_interface_address_t *interfaces, int interfa
             rank_of(&address, interfaces[i].name) != rank)
             continue;
         if (rank == RANK_DOUBTFUL && !pccl_address_is_v4(&address) && is_link_local(&address))
-            continue; /* useless without the zone, which is not sent */
+            continue; /* unusable without its zone, which is not sent */
         count = add(&address, port, list, count, max);
     }
     return count;
@@ -76,7 +79,7 @@ uint32_t pccl_interfaces_candidates(const struct pccl_address *toward, uint16_t 
         interface_count = 0;
     if (toward)
         count = add(toward, port, candidates, count, max);
-    /* One place is reserved for loopback: peers on the same host can always connect there. */
+    /* Reserves one place for loopback, which always works for peers on the same host. */
     uint32_t room = max > 1 ? max - 1 : max;
     count = add_ranked(interfaces, interface_count, RANK_ROUTABLE, port, candidates, count, room);
     if (count == 0)

@@ -1,6 +1,6 @@
 /*
- * Finds the addresses at which other peers may reach this host, and selects the addresses of others that are worth
- * dialing.
+ * Finds the addresses at which other peers may reach this host, and selects the plausible ones among the addresses of
+ * another peer.
  */
 #ifndef PCCL_OS_INTERFACES_H
 #define PCCL_OS_INTERFACES_H
@@ -8,15 +8,15 @@
 #include "core/address.h"
 
 /*
- * Fills `candidates` (at most `max`, no duplicates, all with `port`) in the order of dialing: `toward` (the local
- * address used toward the master, or NULL), the other routable addresses of this host, link-local and bridge addresses
- * only if there are no others, and loopback last. Returns their number.
+ * Fills `candidates` with at most `max` addresses, without duplicates and all with `port`, in the order in which peers
+ * should dial them: `toward` (the local address used toward the master, or NULL), the other routable addresses of this
+ * host, link-local and bridge addresses if there are no routable ones, and loopback. Returns their number.
  */
 uint32_t pccl_interfaces_candidates(const struct pccl_address *toward, uint16_t port, struct pccl_address *candidates,
                                     uint32_t max);
 /*
- * Copies another peer's candidates without loopback addresses, unless the peer is on this host: one of its addresses is
- * ours, or it has only loopback addresses. Keeps the order. Returns the number copied.
+ * Copies another peer's candidates in the same order. Omits loopback addresses unless the peer is on this host, which
+ * is the case if one of its addresses is ours or if it has only loopback addresses. Returns the number copied.
  */
 uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32_t count,
                                    struct pccl_address *plausible);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef STATX_BASIC_STATS /* musl before 1.2.4 */
+#ifndef STATX_BASIC_STATS /* for musl before 1.2.4 */
 #include <linux/stat.h>
 #include <sys/syscall.h>
 static int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen)
@@ -26,9 +26,9 @@ static int statx(int directory, const char *path, int flags, unsigned mask, stru
 enum {
     DIGITS = 2 * sizeof(struct pccl_id),
     NAME_BYTES = 64,
-    PATH_BYTES = 108, /* length of a Unix socket's path */
+    PATH_BYTES = 108, /* size of a Unix socket address's path */
     DIRECTORY_BYTES = 4096,
-    ABANDONED_S = 60, /* least age of an abandoned file; the socket of a younger file may not be visible yet */
+    ABANDONED_S = 60, /* minimum age of an abandoned file; the socket of a younger one may not be visible yet */
 };
 
 static int last_error(void) { return uv_translate_sys_error(errno); }
@@ -36,8 +36,8 @@ static int last_error(void) { return uv_translate_sys_error(errno); }
 /* ---- the directory ---- */
 
 /*
- * Reads the attributes of an open file, or of a path if directory is AT_FDCWD. Sends no request to a file server: the
- * server of another user might not answer.
+ * Reads the attributes of an open file, or of a path if directory is AT_FDCWD. Does not query file servers, because
+ * another user's server might never answer.
  */
 static bool look(int directory, const char *path, struct statx *seen)
 {
@@ -50,8 +50,9 @@ static bool is_same_device(const struct statx *a, const struct statx *b)
 }
 
 /*
- * Returns true if only this user can reach the directory. parent: the directory above, if other users can create
- * directories and mount file systems there, which can report any owner and mode; NULL: the user named the directory.
+ * Returns true if only this user can access the directory. parent: its parent directory, if other users can create
+ * directories and mount file systems there, which can report any owner and mode; NULL if the user has named the
+ * directory.
  */
 static bool is_private(int directory, const char *path, const char *parent, struct pccl_text *reason)
 {
@@ -71,8 +72,8 @@ static bool is_private(int directory, const char *path, const char *parent, stru
 }
 
 /*
- * Returns a descriptor of the checked directory, or -1. All later access uses it. O_PATH cannot block. Needs no fork
- * lock: a directory that a child inherits delays no process.
+ * Opens the directory and checks it. Returns a descriptor, which all later accesses use, or -1. Does not block, because
+ * of O_PATH. Needs no fork lock, because a child that inherits this descriptor does no harm.
  */
 static int open_private(const char *path, const char *parent, struct pccl_text *reason)
 {
@@ -92,7 +93,7 @@ static int open_private(const char *path, const char *parent, struct pccl_text *
     return opened;
 }
 
-/* Returns true if the path belongs to this user: sudo and su can leave another user's path in the variable. */
+/* Returns true if the path belongs to this user. After sudo or su, the environment may contain another user's path. */
 static bool is_own(const char *path)
 {
     struct statx seen;
@@ -119,7 +120,7 @@ int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_tex
     local->directory = asked[0] ? open_private(asked, NULL, reason) : open_default(reason);
     if (local->directory < 0)
         return UV_EACCES;
-    (void)flock(local->directory, LOCK_SH | LOCK_NB); /* systemd-tmpfiles does not remove a locked directory */
+    (void)flock(local->directory, LOCK_SH | LOCK_NB); /* keeps systemd-tmpfiles from removing the directory */
     return 0;
 }
 
@@ -128,8 +129,8 @@ void pccl_local_close(struct pccl_local *local) { close(local->directory); }
 /* ---- names ---- */
 
 /*
- * Writes the name of a peer's file, with the network namespace of the calling thread, which also applies to its
- * sockets.
+ * Writes the name of a peer's file. Uses the network namespace of the calling thread, in which its sockets are created
+ * too.
  */
 static bool write_name(const struct pccl_id *id, char name[NAME_BYTES])
 {
@@ -149,7 +150,10 @@ static bool is_name(const char *name)
            strspn(name + inode + 1, "0123456789abcdef") == DIGITS;
 }
 
-/* Writes a path through the descriptor: short enough for an address, and certain to lead to the checked directory. */
+/*
+ * Writes a path through the descriptor, which is short enough for a socket address and is guaranteed to lead to the
+ * checked directory.
+ */
 static void write_path(int directory, const char *name, char path[PATH_BYTES])
 {
     (void)snprintf(path, PATH_BYTES, "/proc/self/fd/%d/%.*s", directory, NAME_BYTES, name);

@@ -15,7 +15,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* The system merges adjacent blocks into few mappings. */
+/* Uses a mapping for each block. The kernel merges adjacent mappings. */
 void *pccl_pages_map(size_t bytes)
 {
     void *block = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +44,7 @@ void pccl_pages_use_huge(void *block, size_t bytes)
 }
 
 #ifdef __linux__
-/* Without these seals, the other side could shrink the memory, and our next access would end this process. */
+/* Without these seals, the other side could shrink the memory, and our next access would kill this process. */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
 uv_os_fd_t pccl_shared_create(size_t bytes)
@@ -83,7 +83,7 @@ void pccl_shared_unmap(void *mapped, size_t bytes) { (void)munmap(mapped, bytes)
 bool pccl_shared_allocate(void *first, size_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
-    return madvise(first, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL; /* EINVAL: before Linux 5.14 */
+    return madvise(first, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL; /* EINVAL: Linux before 5.14 */
 #else
     (void)first;
     (void)bytes;

@@ -1,4 +1,4 @@
-/* The system's form of an address. Only for files of os, since its type needs the system's headers. */
+/* The system's struct for addresses. Only for files of os, because it needs the system's headers. */
 #ifndef PCCL_OS_NATIVE_H
 #define PCCL_OS_NATIVE_H
 

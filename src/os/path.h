@@ -1,6 +1,6 @@
 /*
- * The system's measurements of a connection's path. Includes no other header of ours but core/base.h, because
- * linux/tcp.h conflicts with many.
+ * The system's measurements of a connection's network path. Of our headers, includes only core/base.h, because
+ * linux/tcp.h conflicts with many others.
  */
 #ifndef PCCL_OS_PATH_H
 #define PCCL_OS_PATH_H
@@ -8,20 +8,23 @@
 #include "core/base.h"
 
 struct pccl_path {
-    uint32_t rtt_us;    /* smallest recent round trip; 0: unknown */
-    uint32_t lately_us; /* present round trip, including the queues along the path */
-    uint64_t rate;      /* delivery rate in bytes per second, when data last flowed; 0: unknown */
-    uint64_t pace;      /* present sending rate in bytes per second, by its congestion control; 0: unknown */
-    uint64_t delivered; /* bytes delivered so far, approximately, in order or not */
-    uint64_t resent;    /* bytes sent again so far, approximately */
-    uint64_t busy_us;   /* time so far with data under way, without times when the receiver had no room */
-    bool limited;       /* the sender had no more to send, so the path may be faster */
+    uint32_t rtt_us;    /* minimum recent round trip; 0: unknown */
+    uint32_t lately_us; /* current round trip, including queues along the path */
+    uint64_t rate;      /* most recent delivery rate in bytes per second; 0: unknown */
+    uint64_t pace;      /* current sending rate of the congestion control in bytes per second; 0: unknown */
+    uint64_t delivered; /* approximate total number of bytes delivered, in any order */
+    uint64_t resent;    /* approximate total number of bytes sent again */
+    uint64_t busy_us;   /* total time with data in flight, except while the receiver had no room */
+    bool limited;       /* the sender had nothing more to send, so the path may be faster */
 };
 
-/* Measures an open TCP connection. Returns false if this system does not report it. */
+/* Measures an open TCP connection. Returns false if the system does not support it. */
 PCCL_MUST_CHECK bool pccl_path_measure(int socket, struct pccl_path *path);
 
-/* Limits the socket's sending rate, in bytes per second; 0: no limit. No effect if the system does not support it. */
+/*
+ * Limits the socket's sending rate to this number of bytes per second; 0: no limit. Has no effect if the system does
+ * not support it.
+ */
 void pccl_path_bound(int socket, uint64_t rate);
 
 #endif

@@ -3,14 +3,14 @@
 #if defined(__linux__) && defined(__has_include)
 #if __has_include(<linux/tcp.h>)
 #define KNOWS_RATES
-#include <linux/tcp.h> /* has more fields than netinet/tcp.h, and conflicts with it */
+#include <linux/tcp.h> /* has more fields than netinet/tcp.h, with which it conflicts */
 #include <netinet/in.h>
 #include <sys/socket.h>
 #endif
 #endif
 
 #ifdef KNOWS_RATES
-/* Returns the present sending rate: the pacing rate, or the window per round trip if that is less. */
+/* Returns the current sending rate: the minimum of the pacing rate and one window per round trip. */
 static uint64_t pace_of(const struct tcp_info *info)
 {
     uint64_t window = (uint64_t)info->tcpi_snd_cwnd * info->tcpi_snd_mss;
@@ -21,7 +21,7 @@ static uint64_t pace_of(const struct tcp_info *info)
 bool pccl_path_measure(int socket, struct pccl_path *path)
 {
 #ifdef KNOWS_RATES
-    struct tcp_info info = {0}; /* an old kernel fills in only the first fields */
+    struct tcp_info info = {0}; /* zeroed, because old kernels only fill in the first fields */
     socklen_t length = sizeof info;
     if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return false;

@@ -8,7 +8,7 @@ enum { RESOLVED_MAX = 32 };
 
 struct pccl_resolver {
     uv_getaddrinfo_t request;
-    uv_timer_t timer; /* starts the next host from the loop, not inside the caller */
+    uv_timer_t timer; /* for starting the next host from the loop instead of inside the caller */
     uv_loop_t *loop;
     const struct pccl_memory *memory;
     struct pccl_resolve resolve;
@@ -117,7 +117,7 @@ static void on_timer(uv_timer_t *timer)
     }
     if (resolver->resolve.enter)
         resolver->resolve.enter(resolver->resolve.owner);
-    if (!resolver->canceled) { /* entering may have canceled it */
+    if (!resolver->canceled) { /* entering may have canceled the resolver */
         resolver->resolve.done(resolver->resolve.context, resolver->found, resolver->found_count, &resolver->reason);
         let_go(resolver);
     }
@@ -150,5 +150,6 @@ bool pccl_resolver_cancel(struct pccl_resolver *resolver)
         let_go(resolver);
         return false;
     }
-    return uv_cancel((uv_req_t *)&resolver->request) != 0; /* on 0 it had not begun, and on_resolved follows at once */
+    /* if 0, it had not begun, and on_resolved follows immediately */
+    return uv_cancel((uv_req_t *)&resolver->request) != 0;
 }

@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PATH_BYTES_MAX + 16 }; /* RENAME_EXCHANGE of linux/fs.h */
+/* EXCHANGE is RENAME_EXCHANGE of linux/fs.h */
+enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PATH_BYTES_MAX + 16 };
 
 enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
@@ -42,7 +43,7 @@ enum pccl_status pccl_secret_file_read(const char *path, bool is_private, char *
         return errno == ENOENT ? PCCL_OK : pccl_secret_fail(reason, "cannot read", path, strerror(errno));
     const char *fault = fault_of(descriptor, is_private);
     while (!fault) {
-        char more; /* a byte beyond the limit */
+        char more; /* receives a byte beyond the limit */
         ssize_t got = *length < most ? read(descriptor, text + *length, most - *length) : read(descriptor, &more, 1);
         if (got > 0 && *length == most)
             fault = "it is too long";
@@ -72,7 +73,7 @@ static int write_all(int descriptor, const char *text, size_t length, bool lasti
     return !lasting || fsync(descriptor) == 0 ? 0 : errno;
 }
 
-/* Makes the name of a file survive a loss of power, if the file system supports that. Returns 0 or the error. */
+/* Makes a file's name survive a power loss, if the file system supports that. Returns 0 or the error. */
 static int sync_directory(const char *path)
 {
     char directory[2 * PCCL_PATH_BYTES_MAX + 2];
@@ -90,7 +91,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
                             int (*place)(const char *, const char *), struct pccl_text *reason)
 {
     char temporary[2 * PCCL_PATH_BYTES_MAX + 32];
-    uint64_t number; /* a random number: in a container a killed process may have had the same process id */
+    uint64_t number; /* not the process id: in a container, a killed process may have had the same one */
     if (!pccl_random_u64(&number))
         return pccl_secret_fail(reason, "cannot create", path, "no entropy available from the system");
     (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);
@@ -157,7 +158,7 @@ static void name_reserve(const char *path, char reserve[RESERVE_NAME_MAX])
     (void)snprintf(reserve, RESERVE_NAME_MAX, "%s.reserve", path);
 }
 
-/* Writes every block, because file systems allocate space only on writing. Returns 0 or the error. */
+/* Writes every block, because file systems may not allocate space before that. Returns 0 or the error. */
 static int fill(int descriptor, off_t size)
 {
     char lines[4096];
@@ -183,8 +184,8 @@ enum pccl_status pccl_secret_file_reserve(const char *path, size_t size, struct 
 }
 
 /*
- * Overwrites the reserve, which needs no further space, and exchanges the two files. If the file system cannot
- * exchange names, the reserve replaces the file, and the reserve is gone. Returns 0 or the error.
+ * Overwrites the reserve, which needs no additional space, and exchanges the two files. If the file system cannot
+ * exchange names, renames the reserve to the file, and there is no reserve afterward. Returns 0 or the error.
  */
 static int use_reserve(const char *path, const char *text, size_t length)
 {

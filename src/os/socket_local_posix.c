@@ -18,7 +18,7 @@ static int to_name(const char *path, struct sockaddr_un *name)
     return 0;
 }
 
-/* Returns 0 or an error, as the functions below do. */
+/* Returns 0 or an error; the functions below do the same. */
 static int bind_to(uv_os_sock_t socket, const struct sockaddr_un *name)
 {
     return bind(socket, (const struct sockaddr *)name, sizeof *name) == 0 ? 0 : pccl_socket_last_error();
@@ -39,7 +39,7 @@ static int restrict_access(const char *path)
     return chmod(path, S_IRUSR | S_IWUSR) == 0 ? 0 : pccl_socket_last_error();
 }
 
-/* Removes the file of a process that has ended. Returns UV_EADDRINUSE if a process accepts connections there. */
+/* Removes the socket file of a process that has ended. Returns UV_EADDRINUSE if a process accepts connections there. */
 static int remove_abandoned(const struct sockaddr_un *name)
 {
     uv_os_sock_t dialed;
@@ -116,7 +116,7 @@ int pccl_socket_dial_at(const char *path, uv_os_sock_t *out)
     return error ? error : close_on_error(opened, connect_to(opened, &name), out);
 }
 
-/* Connects a datagram socket: connecting it to a stream socket fails without an effect on that socket. */
+/* Connects a datagram socket: against a bound stream socket this fails, without any effect on that socket. */
 bool pccl_socket_is_bound_at(const char *path)
 {
     struct sockaddr_un name;

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* these systems have SO_NOSIGPIPE */
+#define MSG_NOSIGNAL 0 /* systems without it have SO_NOSIGPIPE */
 #endif
 
 void pccl_socket_set_int(uv_os_sock_t socket, int level, int name, int value)
@@ -61,7 +61,7 @@ bool pccl_native_address(const struct sockaddr *native, struct pccl_address *add
     return false;
 }
 
-/* Sets the flags on systems that cannot set them while the socket is created. */
+/* Sets the flags on systems that cannot set them when creating the socket. */
 static void make_private(int descriptor)
 {
 #ifndef SOCK_CLOEXEC
@@ -98,7 +98,10 @@ static void tune_stream(uv_os_sock_t socket)
 #endif
 }
 
-/* A segment is under way while another is read (docs/DECISIONS/0005). Systems that allow smaller buffers are slower. */
+/*
+ * Allows one segment in flight while another is being read (docs/DECISIONS/0005). Systems that limit buffers to a
+ * smaller size are slower.
+ */
 void pccl_socket_tune_here(uv_os_sock_t socket)
 {
     enum { BYTES_UNDER_WAY = 512 << 10 };
@@ -106,7 +109,7 @@ void pccl_socket_tune_here(uv_os_sock_t socket)
 }
 
 #if defined(__linux__) && !defined(SO_PASSRIGHTS) && (defined(__x86_64__) || defined(__aarch64__))
-#define SO_PASSRIGHTS 83 /* Linux 6.16; older systems ignore it */
+#define SO_PASSRIGHTS 83 /* Linux 6.16; older kernels ignore it */
 #endif
 
 void pccl_socket_take_descriptors(uv_os_sock_t socket, bool takes)
@@ -133,22 +136,22 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 }
 
 /*
- * On a short path bbr's pacing costs processor time and gains nothing; on a long lossy path only bbr reaches the rate,
- * and a path of unknown length may be one. The buffer sizes are left to the system. bench/history/collectives.md has
- * the figures.
+ * On a short path, bbr's pacing costs processor time without a benefit. On a long and lossy path, only bbr achieves the
+ * full rate, and a path of unknown length may be such a path. Buffer sizes are left to the system.
+ * bench/history/collectives.md has measurements.
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };
 
 #ifdef __linux__
 static void control_congestion(uv_os_sock_t socket, const char *name)
 {
-    (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)); /* if permitted */
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)); /* fails if not permitted */
 }
 #endif
 
 /*
- * Replaces bbr if it is the system's choice. A socket that connects or listens with bbr stays paced: the kernel does
- * not reset the pacing when another congestion control follows.
+ * Replaces bbr if it is the system's default. Otherwise a socket that connects or listens with bbr would stay paced,
+ * because the kernel does not reset pacing when the congestion control changes.
  */
 static void begin_unpaced(uv_os_sock_t socket)
 {
@@ -169,7 +172,8 @@ static void tune_path(uv_os_sock_t socket)
     control_congestion(socket, rtt_us > 0 && rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr");
 #endif
 #ifdef TCP_NOTSENT_LOWAT
-    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* waiting bytes can use another connection that has room */
+    /* Limits the bytes that wait here, because they could use another connection that has room. */
+    if (rtt_us >= PCCL_LONG_PATH_RTT_US)
         pccl_socket_set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
 #endif
 }
@@ -184,7 +188,7 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
         return error;
     tune_stream(dialed);
     begin_unpaced(dialed);
-    /* A master may have to listen on the port that the system chooses here, now or while the port is in TIME-WAIT. */
+    /* Allows a master to listen on the port that the system chooses here, now or while the port is in TIME-WAIT. */
     pccl_socket_set_int(dialed, SOL_SOCKET, SO_REUSEADDR, 1);
     int result;
     do {
@@ -214,11 +218,11 @@ void pccl_socket_explain(int error, struct pccl_text *reason)
         pccl_text_append(reason, ": the host has no file descriptors left (fs.file-max)");
 }
 
-/* The system assigns the lowest free descriptor. */
+/* Derives the estimate from the lowest free descriptor, which the system assigns next. */
 uint32_t pccl_socket_count_free(const uv_loop_t *loop)
 {
     struct rlimit limit;
-    pccl_fork_lock(); /* or a child could inherit the copy */
+    pccl_fork_lock(); /* keeps children from inheriting the copy */
     int lowest = fcntl(uv_backend_fd(loop), F_DUPFD_CLOEXEC, 0);
     if (lowest >= 0)
         (void)close(lowest);
@@ -255,8 +259,8 @@ int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
     int error = pccl_socket_open(native.ss_family, SOCK_STREAM, &opened);
     if (error)
         return error;
-    begin_unpaced(opened); /* accepted sockets inherit this */
-    /* A restarted process gets its port at once; a port with a listener is still refused. */
+    begin_unpaced(opened); /* accepted sockets inherit the setting */
+    /* Lets a restarted process get its port immediately. A port on which another socket listens is still refused. */
     pccl_socket_set_int(opened, SOL_SOCKET, SO_REUSEADDR, 1);
     if (native.ss_family == AF_INET6)
         pccl_socket_set_int(opened, IPPROTO_IPV6, IPV6_V6ONLY, !pccl_address_is_unspecified(address));
@@ -313,8 +317,8 @@ static void copy_passed(struct msghdr *message, struct passed *passed)
 }
 
 /*
- * Receives bytes and all descriptors that were passed. Without room for them the system would close them in this call,
- * which would block for as long as the process that passed them chooses.
+ * Receives bytes and all descriptors passed with them. The buffer must have room for all of them: otherwise the system
+ * closes the rest within this call, and the sender could make that block for any time.
  */
 static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, struct passed *passed)
 {
@@ -323,7 +327,7 @@ static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, s
         char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
     } control;
     struct msghdr message = {.msg_iov = pieces};
-    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* its type differs between systems */
+    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* the type of this field differs between systems */
     ssize_t moved;
     do {
         message.msg_control = &control;
@@ -404,7 +408,7 @@ ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t le
     return moved >= 0 ? moved : pccl_socket_last_error();
 }
 
-/* Collects the non-empty pieces of the two. */
+/* Collects the non-empty pieces. */
 static int gather(struct iovec *pieces, const void *first, size_t first_length, const void *second,
                   size_t second_length)
 {
@@ -430,7 +434,7 @@ ptrdiff_t pccl_socket_write_two(uv_os_sock_t socket, const uint8_t *first, size_
     ssize_t moved;
     int count = gather(pieces, first, first_length, second, second_length);
     struct msghdr message = {.msg_iov = pieces};
-    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* the field's type differs between systems */
+    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* the type of this field differs between systems */
     do {
         moved = sendmsg(socket, &message, MSG_NOSIGNAL);
     } while (moved < 0 && errno == EINTR);
@@ -510,8 +514,8 @@ void pccl_socket_abort(uv_os_sock_t socket)
 
 #ifdef __linux__
 /*
- * Removes the descriptors from a Unix socket's queue, because the system would close them with the socket. Shuts the
- * socket down first, so that no more arrive. Returns false if it is not a Unix socket.
+ * Removes descriptors from a Unix socket's queue, because the system would otherwise close them with the socket. Shuts
+ * the socket down first, so that no more arrive. Returns false if it is not a Unix socket.
  */
 static bool empty_local(uv_os_sock_t socket)
 {
@@ -535,7 +539,10 @@ static bool empty_local(uv_os_sock_t socket)
 }
 #endif
 
-/* Closes a Unix socket without the fork lock: it is shut down, so a copy in a forked child hides no end. */
+/*
+ * Closes a socket. A Unix socket has already been shut down, so a copy in a forked child cannot hide its end, and it is
+ * closed without the fork lock.
+ */
 void pccl_socket_close(uv_os_sock_t socket)
 {
     bool is_local = empty_local(socket);

@@ -1,4 +1,4 @@
-/* Shared by the files that implement os/socket.h on POSIX systems. */
+/* Functions shared by the files that implement os/socket.h on POSIX systems. */
 #ifndef PCCL_OS_SOCKET_POSIX_H
 #define PCCL_OS_SOCKET_POSIX_H
 
@@ -6,13 +6,13 @@
 
 enum { PCCL_LISTEN_BACKLOG = 1024 };
 
-/* Returns errno as an error of libuv. */
+/* Returns errno as a libuv error. */
 int pccl_socket_last_error(void);
-/* Opens a socket that is non-blocking and not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
+/* Opens a non-blocking socket that is not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
 PCCL_MUST_CHECK int pccl_socket_open(int family, int type, uv_os_sock_t *out);
-/* Sets an option that only tunes a socket, which works without it. */
+/* Sets an option that is only for tuning, and ignores errors. */
 void pccl_socket_set_int(uv_os_sock_t socket, int level, int name, int value);
-/* Sets the buffer of a Unix socket. */
+/* Sets the buffer size of a Unix socket. */
 void pccl_socket_tune_here(uv_os_sock_t socket);
 
 #endif

@@ -1,4 +1,4 @@
-/* Lets one thread at a time wait for input of sockets that an event loop also watches. Linux only. */
+/* Lets one thread at a time wait for input of sockets that an event loop also polls. Linux only. */
 #ifndef PCCL_OS_SOCKET_WAIT_H
 #define PCCL_OS_SOCKET_WAIT_H
 
@@ -13,13 +13,13 @@ struct pccl_socket_wait {
 PCCL_MUST_CHECK int pccl_socket_wait_open(struct pccl_socket_wait *wait);
 void pccl_socket_wait_close(const struct pccl_socket_wait *wait);
 /*
- * Turns sharing on or off. on: while a thread waits, the system reports the socket's input to it and not to the event
- * loop; at other times, to the loop. So the thread must read all input, or turn sharing off: the loop then checks
- * again. poll_descriptor: the loop's, or -1 if no loop watches the socket. Returns false if this is not possible now,
- * or on this system.
+ * Turns sharing on or off. With sharing, the system reports the socket's input to a thread that waits here, and to the
+ * event loop only at other times. The thread must therefore read all input, or turn sharing off, which makes the loop
+ * check again. poll_descriptor: the loop's, or -1 if no loop polls the socket. Returns false if sharing is not
+ * possible, temporarily or on this system.
  */
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on);
-/* Waits for input, a wake-up or the limit (-1: none); clears the wake-up. */
+/* Waits for input, a wake-up or the limit (-1: no limit). Clears the wake-up. */
 void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms);
 void pccl_socket_wake(const struct pccl_socket_wait *wait);
 

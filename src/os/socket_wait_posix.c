@@ -21,8 +21,8 @@ static bool take_out(int set, int descriptor)
 }
 
 /*
- * The system reports to one exclusive watcher: the first added one with a thread in epoll_wait. So the set of the
- * thread precedes the loop's. A newly added watcher gets a report of existing input at once.
+ * The system wakes only one exclusive waiter: the first one added that has a thread in epoll_wait. The thread's set
+ * must therefore be added before the loop's. A newly added waiter is immediately notified of pending input.
  */
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on)
 {
@@ -34,7 +34,7 @@ bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t s
     if (poll_descriptor < 0)
         return true;
     if (!take_out(poll_descriptor, socket))
-        return false; /* the loop is about to watch it */
+        return false; /* the loop is about to start polling it */
     bool added = add(poll_descriptor, socket, events);
     PCCL_ASSERT(added);
     return true;
@@ -68,7 +68,7 @@ void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
 {
     struct epoll_event ready[2];
     eventfd_t value;
-    int count = epoll_wait(wait->set, ready, 2, limit_ms); /* after an interruption, the caller checks again */
+    int count = epoll_wait(wait->set, ready, 2, limit_ms); /* if interrupted, the caller checks again */
     for (int i = 0; i < count; i++)
         if (ready[i].data.fd == wait->wake)
             (void)eventfd_read(wait->wake, &value);
@@ -76,7 +76,7 @@ void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
 
 void pccl_socket_wake(const struct pccl_socket_wait *wait)
 {
-    (void)eventfd_write(wait->wake, 1); /* fails only if a wake-up is already pending */
+    (void)eventfd_write(wait->wake, 1); /* can only fail if a wake-up is already pending */
 }
 #else
 int pccl_socket_wait_open(struct pccl_socket_wait *wait)

@@ -7,8 +7,8 @@
 #include <time.h>
 
 /*
- * Writes all bytes to standard error. Loses the rest if a pipe is full for 20 ms, or at once if the previous wait was
- * in vain; a broken pipe raises no signal. Any thread.
+ * Writes bytes to standard error. If it is a pipe that stays full for 20 ms, drops the rest, and does not wait again
+ * until a write succeeds. A broken pipe raises no signal. Any thread.
  */
 void pccl_terminal_write_error(const char *bytes, size_t length);
 /* Converts a time to UTC. Returns false if the result cannot be represented. Any thread. */

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 /*
- * Waits until standard error is writable. A pipe whose other end is not read would block the thread that keeps this
- * peer alive. A pipe that polls writable accepts a line as a whole.
+ * Waits until standard error is writable. Writing to a pipe that nobody reads would otherwise block the thread that
+ * keeps this peer alive. A pipe that is writable accepts a whole line.
  */
 static bool is_writable(void)
 {
     enum { PATIENCE_MS = 20 };
-    static atomic_bool stuck; /* lines were lost: the next ones do not wait */
+    static atomic_bool stuck; /* lines were dropped, so the next ones do not wait */
     struct pollfd descriptor = {.fd = STDERR_FILENO, .events = POLLOUT};
     int polled;
     do {

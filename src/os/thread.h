@@ -1,6 +1,4 @@
-/*
- * The library's threads. They block all signals, so that the application's handlers run on its own threads.
- */
+/* The library's threads. They block all signals, so that signal handlers of the application run on its own threads. */
 #ifndef PCCL_OS_THREAD_H
 #define PCCL_OS_THREAD_H
 
@@ -21,7 +19,7 @@ typedef int pccl_signals;
 #else
 typedef sigset_t pccl_signals;
 #endif
-/* Keeps signal handlers from running on the calling thread until the second call. */
+/* Keeps signal handlers from running on the calling thread until pccl_thread_restore_signals. */
 void pccl_thread_block_signals(pccl_signals *before);
 void pccl_thread_restore_signals(const pccl_signals *before);
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEMORY_MOST = 16 << 20 }; /* limit in bytes */
+enum { MEMORY_MOST = 16 << 20 }; /* size limit in bytes */
 
 struct batch {
     struct batch *next;
@@ -17,10 +17,10 @@ struct batch {
     int descriptors[];
 };
 
-/* Protected by the fork lock. */
+/* All three are protected by the fork lock. */
 static struct batch *waiting;
 static bool is_running;
-static uint32_t running_generation; /* fork generation of the thread; a forked child has no thread */
+static uint32_t running_generation; /* fork generation of the thread, which does not exist in a forked child */
 
 static void close_all(void *argument)
 {
@@ -55,8 +55,8 @@ static bool append(struct batch *batch, uint32_t generation)
 }
 
 /*
- * Returns true for a small memfd that cannot grow. Honest peers pass one for a pipe, and the socket may close before
- * the receiver reads it. Its close() never blocks.
+ * Returns true for a small memfd that cannot grow. Well-behaved peers pass one for a pipe, and the socket may be closed
+ * before it is received. Its close() never blocks.
  */
 static bool is_memory(int descriptor)
 {

@@ -3,16 +3,19 @@
 #include "wire/cost.h"
 #include "wire/packing.h"
 
-/* Constants behind the choices. Peers must have the same ones for a first use. */
+/*
+ * Constants for choosing a level. All peers must have the same ones, because each computes the choice of a first use.
+ */
 enum {
     LOWERED_TO_PERCENT = 90, /* share of the budget that the expected time at a lower level may use */
-    RAISED_TO_PERCENT = 75,  /* the same at a higher level: small enough that noise does not lower it again */
+    RAISED_TO_PERCENT = 75,  /* the same for a higher level; low enough that noise does not lower the level again */
     PATIENCE_LEAST = 2,
     PATIENCE_MOST = 64,
-    STEADY_USES = 16, /* a level that is lowered again within this many uses needs more patience to rise */
+    /* if a level is lowered within this number of uses after a rise, rising needs more patience next time */
+    STEADY_USES = 16,
     STEADY_MOST = UINT8_MAX,
 };
-static const uint64_t bytes_most = UINT64_C(1) << 50; /* no budget suffices beyond it */
+static const uint64_t bytes_most = UINT64_C(1) << 50; /* no budget is large enough for more */
 
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
 {
@@ -21,7 +24,7 @@ const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
     if (row->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
         return "an automatic codec requires an all-reduce or a reduce-scatter";
     if (row->of == PCCL_OF_TENSORS)
-        return NULL; /* its sections have types and reductions */
+        return NULL; /* its sections have types and reductions of their own */
     if (!pccl_id_is_zero(&descriptor->counts))
         return "an automatic codec requires equal shares in a reduce-scatter";
     if (type != PCCL_F32 && type != PCCL_F16 && type != PCCL_BF16)
@@ -57,14 +60,14 @@ bool pccl_choice_is_applied(enum pccl_level level, const struct pccl_descriptor 
     return pccl_packing_equal(descriptor, &applied);
 }
 
-/* Returns the element type; lists of tensors count as floats, since only floats are packed. */
+/* Returns the element type. Lists of tensors count as floats, because only floats are packed. */
 static enum pccl_datatype type_of(const struct pccl_descriptor *descriptor)
 {
     const bool is_list = pccl_collective(descriptor->collective)->of == PCCL_OF_TENSORS;
     return is_list ? PCCL_F32 : (enum pccl_datatype)descriptor->datatype;
 }
 
-/* Returns the packed bytes of PCCL_PACKING_BLOCK elements. Levels without scales ignore the block size. */
+/* Returns the packed size of PCCL_PACKING_BLOCK elements in bytes. Levels without scales ignore the block size. */
 static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *asked)
 {
     struct pccl_descriptor one = *asked;
@@ -79,13 +82,14 @@ static uint64_t weight(enum pccl_level level, const struct pccl_descriptor *aske
     return pccl_packing_bytes(&packing, PCCL_PACKING_BLOCK);
 }
 
-/* Expected time of a use at a level, and the budget there. */
+/* Expected time of a use at some level, and the budget for it. */
 struct forecast {
     uint64_t takes_us, budget_us;
 };
 
 /*
- * Returns the first level, from the most bits on, that is expected to keep to this share of its budget; else the last.
+ * Returns the level with the most bits whose expected time is within this share of its budget, or the last level if
+ * there is none.
  */
 static enum pccl_level first_within(const struct forecast forecasts[PCCL_LEVELS], uint64_t percent)
 {
@@ -99,7 +103,7 @@ static uint32_t in_32_bits(uint64_t us) { return (uint32_t)pccl_min_u64(us, PCCL
 
 /* ---- the first use ---- */
 
-/* Returns the bytes that a rank sends in the operation. */
+/* Returns the number of bytes that a rank sends in the operation. */
 static uint64_t sent_bytes(const struct pccl_descriptor *descriptor, uint32_t world, uint64_t block_bytes)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
@@ -139,7 +143,7 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
 
 /* ---- the time between uses ---- */
 
-/* Returns the longer time; unknown if either is. */
+/* Returns the longer time, or unknown if either is unknown. */
 static uint32_t longest(uint32_t a_us, uint32_t b_us) { return a_us == 0 || b_us == 0 ? 0 : pccl_max_u32(a_us, b_us); }
 
 void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *told)
@@ -160,7 +164,7 @@ static void keep_gap(struct pccl_choice *choice, uint32_t gap_us)
     choice->gap_1_us = gap_us;
 }
 
-/* Returns the median, so that a single pause does not count; of two the shorter. 0: none is known. */
+/* Returns the median, so that a single pause has no effect; of two values, the shorter. Returns 0 if none is known. */
 static uint32_t usual_gap_us(const struct pccl_choice *choice)
 {
     const uint32_t a = choice->gap_1_us, b = choice->gap_2_us, c = choice->gap_3_us;
@@ -170,9 +174,9 @@ static uint32_t usual_gap_us(const struct pccl_choice *choice)
 }
 
 /*
- * Returns the expected time between uses. Where callers wait for each use, it is the gap plus the time of a use at that
- * level; where they do not, it stays constant, and the gap was the rest after the previous use. The result is the
- * lesser of both, so it is right for one of them and too short for the other.
+ * Returns the expected time between uses. If callers wait for each use, it is the gap plus the time of a use at that
+ * level. If they do not, it is constant, and the gap is the remainder after the previous use. Returns the smaller of
+ * both, which is correct in one case and too short in the other.
  */
 static uint64_t between_us(const struct pccl_choice *choice, uint32_t before_us, uint64_t takes_us)
 {
@@ -182,9 +186,9 @@ static uint64_t between_us(const struct pccl_choice *choice, uint32_t before_us,
 /* ---- later uses ---- */
 
 /*
- * Forecasts the levels. A round trip is independent of the size; the rest of the time is proportional to the bytes.
- * (Along a ring more of it is latency than that: then more bits are expected to take longer than they do, and fewer
- * bits to help more, until the next use shows it.)
+ * Computes forecasts for the levels. A round trip is assumed to be independent of the size, and the remaining time
+ * proportional to it. Along a ring, more of the time is latency. The forecast then overestimates the time with more
+ * bits and the benefit of fewer bits, until the next use corrects it.
  */
 static void expect(const struct pccl_descriptor *descriptor, const struct pccl_choice *choice, uint32_t before_us,
                    struct forecast forecasts[PCCL_LEVELS])
@@ -255,7 +259,7 @@ struct pccl_choice pccl_choice_next(const struct pccl_descriptor *descriptor, co
     return choice;
 }
 
-/* ---- words ---- */
+/* ---- descriptions ---- */
 
 static void add_ms(struct pccl_text *words, const char *before, uint32_t us)
 {

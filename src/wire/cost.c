@@ -1,6 +1,6 @@
 #include "wire/cost.h"
 
-enum { RTT_US_LEAST = 50 }; /* shorter ones count as equal: they show how threads of one process wait for each other */
+enum { RTT_US_LEAST = 50 }; /* shorter round trips count as equal: they only reflect the scheduling of threads */
 
 static bool differ(uint64_t a, uint64_t b) { return pccl_max_u64(a, b) >= 2 * pccl_min_u64(a, b); }
 

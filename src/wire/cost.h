@@ -1,6 +1,6 @@
 /*
- * Cost data: the links beside the ring that a view counts on; and the change of a link's figure that is reported,
- * because plans made with the old one would be poor.
+ * Cost data of a view: the links besides the ring that it includes, and how much a link's figures must change to be
+ * reported, because plans made with the old figures would be poor.
  */
 #ifndef PCCL_WIRE_COST_H
 #define PCCL_WIRE_COST_H
@@ -9,22 +9,22 @@
 #include "core/limits.h"
 #include "wire/wire.h"
 
-#define PCCL_RATE_MOST UINT64_C(10000000000) /* bytes per second; all faster links count as equal */
+#define PCCL_RATE_MOST UINT64_C(10000000000) /* bytes per second; faster links are all treated as equal */
 
 /*
- * Return true if a figure has changed by a factor of two or more, or was unknown (0) before. A figure that becomes
- * unknown has not moved.
+ * Return true if a figure has changed by a factor of at least two, or was unknown (0) before. Becoming unknown is not a
+ * change.
  */
 bool pccl_rtt_moved(uint32_t was_us, uint32_t now_us);
 bool pccl_rate_moved(uint64_t was, uint64_t now);
 
-/* Returns the bit of a member of a group that may have hubs, by its position in canonical order. */
+/* Returns the bit for a member, by its position in canonical order. For groups that may have hubs. */
 static inline uint64_t pccl_hub_bit(uint32_t position) { return UINT64_C(1) << position; }
-/* Returns the bits of all members; members: at most the limit for hubs. */
+/* Returns the bits of all members, at most PCCL_HUB_PEERS_MAX. */
 static inline uint64_t pccl_all_hubs(uint32_t members) { return UINT64_MAX >> (PCCL_HUB_PEERS_MAX - members); }
 /*
- * Returns true if in a view of this size the member in position `from` of the canonical order keeps a link to the one
- * in position `to`, whatever the ring is. The link is up if `mesh` is 1.
+ * Returns true if, in a view of this size, the member at position `from` of the canonical order keeps a link to the one
+ * at position `to`, regardless of the ring. If `mesh` is 1, the link is up.
  */
 static inline bool pccl_cost_wants(const struct pccl_cost *cost, uint32_t members, uint32_t from, uint32_t to)
 {
@@ -33,7 +33,7 @@ static inline bool pccl_cost_wants(const struct pccl_cost *cost, uint32_t member
     return (cost->to_hubs & pccl_hub_bit(to)) != 0 || (cost->from_hubs & pccl_hub_bit(from)) != 0;
 }
 
-/* Returns true if links between all pairs are up, and so within any part of the members. */
+/* Returns true if links between all pairs are up. This also holds within any subset of the members. */
 static inline bool pccl_cost_has_all_pairs(const struct pccl_cost *cost, uint32_t members)
 {
     return cost->mesh != 0 && (members <= PCCL_MESH_PEERS_MAX ||

@@ -3,7 +3,7 @@
 #include "wire/choice.h"
 #include "wire/packing.h"
 
-/* Details that are mentioned only if peers differ in them. */
+/* Details that are only mentioned if the peers differ in them. */
 struct details {
     bool codec, way, label;
 };
@@ -40,9 +40,7 @@ const char *pccl_link_end_name(enum pccl_link_end end)
     }
 }
 
-/*
- * Appends the size. For given shares it includes the start of the digest, by which two callers see that theirs differ.
- */
+/* Appends the size. For given shares, includes the first digits of the digest, so that a difference is visible. */
 static void describe_size(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
     const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
@@ -66,7 +64,10 @@ static void describe_size(struct pccl_text *words, const struct pccl_descriptor 
     }
 }
 
-/* Appends "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a", "barrier". */
+/*
+ * Appends a request such as "sum of 10 f32", "broadcast of 10 f32 from peer a", "receive of 10 f32 from peer a" or
+ * "barrier".
+ */
 static void describe_request(struct pccl_text *words, const struct pccl_id *peer,
                              const struct pccl_descriptor *descriptor)
 {
@@ -102,7 +103,8 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
 {
     const struct details details = {
         .codec = !pccl_packing_equal(a->descriptor, b->descriptor) || !pccl_budget_equal(a->descriptor, b->descriptor),
-        .way = a->tiny != b->tiny && a->descriptor->count == b->descriptor->count, /* determined by the count */
+        /* otherwise the count explains the difference */
+        .way = a->tiny != b->tiny && a->descriptor->count == b->descriptor->count,
         .label = !pccl_label_equal(&a->descriptor->label, &b->descriptor->label),
     };
     pccl_text_clear(words);
@@ -120,7 +122,7 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective
     case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_OPERATION:
         pccl_text_add(text, pccl_collective_name(collective));
-        if (collective != PCCL_FOUND) /* its tag is a digest */
+        if (collective != PCCL_FOUND) /* whose tag is a digest */
             pccl_text_append(text, " tag %" PRIu64, detail);
         break;
     default: pccl_text_append(text, "its own code"); break;
@@ -158,7 +160,7 @@ void pccl_describe_places(struct pccl_text *text, const struct pccl_place *place
 #define NEWCOMER "; a newcomer skips it after connect: the update that admitted it counts"
 
 static const struct {
-    enum pccl_call one, two; /* in any order */
+    enum pccl_call one, two; /* in either order */
     const char *words;
 } remedies[] = {
     {PCCL_CALL_UPDATE, PCCL_CALL_OPERATION,

@@ -9,10 +9,10 @@
 
 enum {
     HEADER = PCCL_FRAME_HEADER_BYTES,
-    CHECKED = 24,           /* header bytes under the checksum */
-    SHORT_BYTES = 240,      /* length that the hash takes whole, without a state */
-    BUFFER_LEAST = 1024,    /* a thousand idle connections take a megabyte */
-    BUFFER_KEPT = 16 << 10, /* an empty buffer larger than this is freed */
+    CHECKED = 24,           /* number of header bytes covered by the checksum */
+    SHORT_BYTES = 240,      /* maximum length that XXH3 hashes without a state */
+    BUFFER_LEAST = 1024,    /* a thousand idle connections then take a megabyte */
+    BUFFER_KEPT = 16 << 10, /* an empty buffer above this size is freed */
 };
 
 static uint32_t checksum(const uint8_t *header, const uint8_t *body, size_t length)
@@ -66,12 +66,12 @@ void pccl_frame_reader_raise(struct pccl_frame_reader *reader, uint32_t body_max
     reader->body_max = body_max;
 }
 
-/* Doubles the buffer, so that its size follows the received bytes, not the length that a stranger claims. */
+/* Doubles the buffer. Its size therefore depends on the bytes received, not on the length that a stranger claims. */
 static bool grow(struct pccl_frame_reader *reader)
 {
     uint64_t most = (uint64_t)HEADER + reader->body_max;
     uint32_t capacity = (uint32_t)pccl_min_u64(pccl_max_u64(BUFFER_LEAST, (uint64_t)reader->capacity * 2), most);
-    PCCL_ASSERT(capacity > reader->capacity); /* otherwise it has a whole frame that was not taken */
+    PCCL_ASSERT(capacity > reader->capacity); /* otherwise the buffer contains a whole frame that was not taken */
     uint8_t *buffer = reader->memory->resize(reader->memory->context, reader->buffer, reader->capacity, capacity);
     if (buffer == NULL)
         return false;

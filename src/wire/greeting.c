@@ -2,12 +2,12 @@
 
 #include "core/bytes.h"
 
-/* Bytes of the beginning behind the magic, which hello_ok lacks. */
+/* Sizes of the frozen parts of a greeting. The magic is missing in hello_ok. */
 enum { MAGIC_BYTES = 8, VERSION_BYTES = 4, BUILD_BYTES = 40 };
 
 /*
- * Reads the beginning of a greeting of any version. Versions before PCCL_GREETING_SINCE have only the version there;
- * the rest is 0. Returns false if it is not a greeting: wrong magic, or too short.
+ * Reads the frozen beginning of a greeting. Versions before PCCL_GREETING_SINCE only have the version there; the rest
+ * is set to 0. Returns false if it is not a greeting, because the magic is wrong or it is too short.
  */
 static bool peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build)
 {
@@ -45,7 +45,7 @@ bool pccl_greeting_is_foreign(const struct pccl_build *own, const struct pccl_si
     return true;
 }
 
-/* ---- words ---- */
+/* ---- descriptions ---- */
 
 static void add_hex(struct pccl_text *text, uint64_t value, uint32_t digits)
 {
@@ -75,8 +75,8 @@ void pccl_build_describe(struct pccl_text *text, const struct pccl_build *build)
 }
 
 /*
- * Returns a negative number if `a` is older; 0: unknown. The protocol version rises with each landing that changes the
- * wire.
+ * Returns a negative number if `a` is older, a positive one if it is newer, and 0 if that is unknown. The protocol
+ * version increases with every change of the wire format.
  */
 static int compare_age(const struct pccl_build *a, const struct pccl_build *b)
 {

@@ -1,7 +1,4 @@
-/*
- * Rules over several fields of a message, which the ranges of single fields in schema.h cannot
- * express.
- */
+/* Rules that involve several fields of a message, which the ranges of single fields in schema.h cannot express. */
 #include "kernels/reduce.h"
 #include "wire/choice.h"
 #include "wire/packing.h"
@@ -16,7 +13,7 @@ static const char *invalid_round(uint8_t kind, uint8_t outcome)
     return NULL;
 }
 
-/* Requires that the fields of other kinds of codecs are 0. */
+/* Requires that the fields of the other kinds of codecs are 0. */
 static const char *invalid_codec(const struct pccl_descriptor *descriptor)
 {
     struct pccl_packing packing;
@@ -30,7 +27,7 @@ static const char *invalid_codec(const struct pccl_descriptor *descriptor)
     return pccl_packing_find(descriptor, PCCL_F32, &packing, &reason) ? NULL : "an unknown codec";
 }
 
-/* Requires a codec that a choice can have made. */
+/* Requires a codec that a choice can produce. */
 static const char *invalid_budget(const struct pccl_descriptor *descriptor)
 {
     if (!pccl_choice_is_automatic(descriptor))
@@ -77,7 +74,9 @@ static bool chooses(const struct pccl_descriptor *descriptor, uint8_t tiny)
     return pccl_choice_is_automatic(descriptor) && tiny == 0;
 }
 
-/* Requires a choice exactly if there is one to make; its other values need not be right. */
+/*
+ * Requires a choice if and only if the operation has an automatic codec. The other values of a choice are not checked.
+ */
 static const char *invalid_choice(uint32_t count, bool is_one)
 {
     if (is_one != (count == 1))
@@ -85,7 +84,7 @@ static const char *invalid_choice(uint32_t count, bool is_one)
     return NULL;
 }
 
-/* Requires that the choice of a launch matches this descriptor. */
+/* Requires that the choice of a launch matches its descriptor. */
 static const char *invalid_launched(const struct pccl_choice *choice, uint32_t count,
                                     const struct pccl_descriptor *descriptor, uint8_t tiny)
 {
@@ -112,7 +111,7 @@ const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descripto
     return invalid_descriptor(descriptor);
 }
 
-/* Checks the payload of a tiny or bulk operation. */
+/* Checks that the payload is allowed for the operation, which is tiny or bulk. */
 static const char *invalid_way(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
                                uint8_t tiny, uint32_t payload_bytes)
 {
@@ -146,7 +145,7 @@ static const char *invalid_resume_operation(const struct pccl_msg_resume_operati
         return "aborted without a class";
     if (operation->state == PCCL_RESUME_COMMITTED && operation->class != PCCL_CLASS_NONE)
         return "committed with an abort's class";
-    bool launched = operation->state != PCCL_RESUME_ABORTED; /* otherwise the operation may be anything */
+    bool launched = operation->state != PCCL_RESUME_ABORTED; /* an aborted operation may have any descriptor */
     const char *invalid = NULL;
     if (operation->state == PCCL_RESUME_DONE)
         invalid = invalid_launched(operation->choice, operation->choice_count, &operation->descriptor, operation->tiny);
@@ -201,7 +200,7 @@ static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
     return NULL;
 }
 
-/* Returns a reason unless the links are in ascending order of peers, each peer once. */
+/* Checks that the links are sorted by peer, without duplicates. */
 static const char *invalid_sight(const struct pccl_msg_sight *sight)
 {
     for (uint32_t i = 1; i < sight->links_count; i++)

@@ -48,7 +48,7 @@ void pccl_packing_describe(struct pccl_text *words, const struct pccl_descriptor
         pccl_text_append(words, " to %s", pccl_datatype_name((enum pccl_datatype)descriptor->codec_datatype));
 }
 
-/* Makes a step of splitmix64 for each number of the name. */
+/* Performs one step of splitmix64 for each number of the instance and the rank. */
 uint64_t pccl_packing_seed(const struct pccl_instance *instance, uint32_t rank)
 {
     const uint64_t numbers[] = {instance->subgroup, instance->joint, instance->sync,

@@ -1,16 +1,17 @@
 /*
- * The only description of all frames on control and data connections. The struct of each message, the field table for
- * encoding, decoding, printing and documentation, and the seeds of the fuzzers are all made from it.
+ * The single description of all frames on control and data connections. It generates the struct of each message; the
+ * field table for encoding, decoding, printing and documentation; and the seeds of the fuzzers.
  *
- * After a release ids are not reused and fields keep their order. Each landing that changes a message raises
- * PCCL_PROTOCOL_VERSION. Builds of one version with different tables refuse each other by their digest (wire/digest.h).
- * Frozen for all versions are the frame header, the ids of HELLO, HELLO_OK, REFUSED and LINK_HELLO, the beginning of
- * the greetings (the magic of HELLO and LINK_HELLO, and the struct build), and all of REFUSED: so any two builds can
- * exchange the reason why they do not connect (unit/greeting has their bytes).
+ * After a release, ids are never reused and fields keep their order. Each commit that changes a message increases
+ * PCCL_PROTOCOL_VERSION. Builds with the same version but different tables refuse each other because of their digests
+ * (wire/digest.h). So that any two builds can exchange the reason why they do not connect, the following is frozen for
+ * all versions: the frame header, the ids of HELLO, HELLO_OK, REFUSED and LINK_HELLO, the beginning of the greetings
+ * (the magic of HELLO and LINK_HELLO, and the struct build), and all of REFUSED. unit/greeting tests these bytes.
  *
- * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST; type is the struct's name
- * for STRUCT and LIST; cap limits the bytes of BYTES and TEXT and the items of LIST. Integers have the least and the
- * greatest valid value instead; without them any value is valid. For an ID 1 means that it must not be zero.
+ * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST. type is the name of the
+ * struct for STRUCT and LIST. cap is the maximum number of bytes of BYTES and TEXT, and of items of LIST. For integers,
+ * the last two arguments are the minimum and the maximum value instead; if they are omitted, any value is valid. For an
+ * ID, 1 means that it must not be zero.
  */
 #ifndef PCCL_WIRE_SCHEMA_H
 #define PCCL_WIRE_SCHEMA_H
@@ -18,18 +19,18 @@
 #include "core/limits.h"
 
 #define PCCL_PROTOCOL_VERSION 14u
-#define PCCL_FOUNDING UINT64_MAX                         /* in place of a subgroup's name: the operation founds one */
+#define PCCL_FOUNDING UINT64_MAX                         /* in place of a subgroup's name: the operation creates one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
 /* ---- structs inside messages ---- */
 
 #define PCCL_FIELDS_build(F) /* the sender of a greeting; frozen */                                                    \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
-    F(U64, digest, , )       /* of this schema: wire/digest.h */                                                       \
-    F(U64, capabilities, , ) /* reserved: 0, and ignored */                                                            \
+    F(U64, digest, , )       /* digest of this schema (wire/digest.h) */                                               \
+    F(U64, capabilities, , ) /* reserved: sent as 0, and ignored */                                                    \
     F(U32, release, , )      /* major * 10000 + minor * 100 + patch */                                                 \
-    F(U64, commit, , )       /* the first 16 hexadecimal digits of its name; 0: unknown */                             \
-    F(U64, committed, , )    /* when, UTC, in decimal digits: YYYYMMDDhhmmss; 0: unknown */
+    F(U64, commit, , )       /* first 16 hexadecimal digits of the commit; 0: unknown */                               \
+    F(U64, committed, , )    /* time of the commit, UTC, in decimal digits: YYYYMMDDhhmmss; 0: unknown */
 
 #define PCCL_FIELDS_epoch(F) /* (inc, number), compared in that order */                                               \
     F(U32, inc, , )                                                                                                    \
@@ -38,116 +39,116 @@
 #define PCCL_FIELDS_member(F)                                                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, group, , )                                                                                                  \
-    F(U64, admitted, 1, UINT64_MAX) /* number of its admission in the run: the order of members and ranks */           \
-    F(ID, token_digest, , )         /* of the token in its hello, so that no other peer can use its id */
+    F(U64, admitted, 1, UINT64_MAX) /* number of its admission, which determines ranks */                              \
+    F(ID, token_digest, , )         /* digest of the token in its hello; no other peer can use its id */
 
 #define PCCL_FIELDS_named(F) /* the display name of a peer */                                                          \
     F(ID, peer, 1, )                                                                                                   \
     F(TEXT, name, , PCCL_NAME_MAX)
 
-#define PCCL_FIELDS_attributes(F) /* attributes for pcclGetAttribute, as of an epoch */                                \
+#define PCCL_FIELDS_attributes(F) /* attributes for pcclGetAttribute, valid for an epoch */                            \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(U32, world, , )                                                                                                  \
     F(U32, group_world, , )                                                                                            \
     F(U32, groups, , )                                                                                                 \
     F(U32, largest_group, , )
 
-#define PCCL_FIELDS_instance(F) /* name of an operation: PROTOCOL 1.5; (joint, sync) is the era */                     \
-    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: founds one; else its name */                     \
-    F(U64, pair, , )            /* source and destination: PROTOCOL 16.1; 0: all members take part */                  \
+#define PCCL_FIELDS_instance(F) /* name of an operation (PROTOCOL 1.5); (joint, sync) is the era */                    \
+    F(U64, subgroup, , )        /* 0: the whole group; PCCL_FOUNDING: creates a subgroup */                            \
+    F(U64, pair, , )            /* source and destination (PROTOCOL 16.1); 0: all members take part */                 \
     F(U64, joint, , )                                                                                                  \
     F(U64, sync, , )                                                                                                   \
     F(U64, tag, , )                                                                                                    \
     F(U32, use, , )
 
-#define PCCL_FIELDS_label(F) /* the caller's label: up to 32 bytes of UTF-8, padded with 0; all 0: none */             \
+#define PCCL_FIELDS_label(F) /* the caller's label: up to 32 bytes of UTF-8, zero-padded; 0: none */                   \
     F(ID, head, , )                                                                                                    \
     F(ID, tail, , )
 
-#define PCCL_FIELDS_descriptor(F) /* the caller's request; must be equal on all peers, or the operation fails */       \
+#define PCCL_FIELDS_descriptor(F) /* the caller's request, which must be equal on all peers */                         \
     F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* enum pccl_collective */                                \
     F(U8, datatype, 0, 14)                                   /* pcclDataType_t */                                      \
-    F(U8, operation, 0, 8)                   /* pcclRedOp_t that fits it; 0 where nothing is reduced */                \
-    F(U8, codec, 0, 7)                       /* pcclQuantizationAlgorithm_t */                                         \
-    F(U8, codec_datatype, 0, 11)             /* codec of PCCL 1.0; 0 otherwise */                                      \
-    F(U8, codec_scale, 0, 2)                 /* pcclCodecScale_t, scaled codec; 0 otherwise, like the next two */      \
-    F(U8, codec_rounding, 0, 1)              /* pcclCodecRounding_t */                                                 \
-    F(U16, codec_block, 0, 256)              /* elements of a block */                                                 \
-    F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX) /* automatic codec; the fields above have its choice; else 0 */           \
-    F(U8, budget_percent, 0, PCCL_BUDGET_PERCENT_MAX) /* or this, of the time between two uses of the tag; else 0 */   \
-    F(U64, count, , ) /* elements: of the tensor, or a part; with counts, of all parts. COALESCED: bytes */            \
-    F(ID, root, , )   /* only sender (broadcast, scatters, send) or receiver (reduce, gathers); else 0 */              \
-    F(ID, counts, , ) /* digest of the elements of each member's part, or of the tensors; 0: equal parts, or none */   \
+    F(U8, operation, 0, 8)                                   /* suitable pcclRedOp_t; 0 if nothing is reduced */       \
+    F(U8, codec, 0, 7)                                       /* pcclQuantizationAlgorithm_t */                         \
+    F(U8, codec_datatype, 0, 11)                             /* for a codec of PCCL 1.0, otherwise 0 */                \
+    F(U8, codec_scale, 0, 2)                          /* pcclCodecScale_t; this and the next two: 0 unless scaled */   \
+    F(U8, codec_rounding, 0, 1)                       /* pcclCodecRounding_t */                                        \
+    F(U16, codec_block, 0, 256)                       /* number of elements in a block */                              \
+    F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX)          /* automatic codec: budget; its choice is in the fields above */ \
+    F(U8, budget_percent, 0, PCCL_BUDGET_PERCENT_MAX) /* alternative: share of the time between uses of the tag */     \
+    F(U64, count, , ) /* elements of the tensor or a part; with counts, of all parts */                                \
+    F(ID, root, , )   /* only sender or only receiver; 0 if there is none */                                           \
+    F(ID, counts, , ) /* digest of the part lengths, or of the tensors; 0: none */                                     \
     F(STRUCT, label, label, )
 
 #define PCCL_FIELDS_choice(F)                         /* automatic codec: PROTOCOL 7.12 */                             \
     F(U8, why, PCCL_CHOICE_FIRST, PCCL_CHOICE_RAISED) /* enum pccl_choice_why */                                       \
     F(U8, level, PCCL_LEVEL_EXACT, PCCL_LEVEL_4)      /* enum pccl_level */                                            \
-    F(U8, fits, , )         /* uses in a row that would have met the budget at a higher level */                       \
-    F(U8, patience, , )     /* number of these that raises the level */                                                \
-    F(U8, steady, , )       /* uses since the last rise; 255: as many or more, or no rise yet */                       \
-    F(U32, took_us, , )     /* previous use, from the last launch to the commit; 0: unknown */                         \
+    F(U8, fits, , )         /* number of consecutive uses that a higher level would have fitted */                     \
+    F(U8, patience, , )     /* number of these after which the level rises */                                          \
+    F(U8, steady, , )       /* number of uses since the last rise; 255: more, or no rise yet */                        \
+    F(U32, took_us, , )     /* duration of the previous use, last launch to commit; 0: unknown */                      \
     F(U32, expected_us, , ) /* forecast for this use; 0: unknown */                                                    \
-    F(U32, rtt_us, , )      /* from the cost data of the launch */                                                     \
-    F(U32, since_us, , )    /* in done: since the launch; else 0 */                                                    \
-    F(U32, gap_us, , )      /* launch: time since the outcome of the previous use; otherwise or unknown: 0 */          \
-    F(U32, gap_1_us, , )    /* latest known gaps, the newest first; unknown: 0 */                                      \
+    F(U32, rtt_us, , )      /* round trip in the cost data of the launch */                                            \
+    F(U32, since_us, , )    /* in done: time since the launch; otherwise 0 */                                          \
+    F(U32, gap_us, , )      /* launch: time since the previous use's outcome; else 0 */                                \
+    F(U32, gap_1_us, , )    /* latest known gaps, newest first; 0: unknown */                                          \
     F(U32, gap_2_us, , )                                                                                               \
     F(U32, gap_3_us, , )
 
 #define PCCL_FIELDS_cost(F) /* figures of a group's links, sent to all its members with the view */                    \
-    F(U8, mesh, 0, 1)       /* 1: all links for direct exchange are up: of all pairs, or the hubs' */                  \
-    F(U32, rtt_us, , )      /* longest round trip of the ring's links; 0: unknown */                                   \
-    F(U64, rate, , )        /* bytes per second of its slowest link; 0: unknown */                                     \
-    F(U32, mesh_rtt_us, , ) /* longest round trip of these links; 0: not all are known */                              \
-    F(U64, mesh_rate, , )   /* bytes per second of the slowest of them; 0: likewise */                                 \
-    F(U64, mesh_share, , )  /* bytes per second of the slowest one while all pairs send; 0: unknown */                 \
-    F(U64, to_hubs, , )     /* group too large for a mesh: members to which all keep links, by canonical order */      \
-    F(U64, from_hubs, , )   /* members that keep links to all */
+    F(U8, mesh, 0, 1)       /* 1: all links for direct exchange (between all pairs, or of the hubs) are up */          \
+    F(U32, rtt_us, , )      /* longest round trip in the ring; 0: unknown */                                           \
+    F(U64, rate, , )        /* bytes per second of the ring's slowest link; 0: unknown */                              \
+    F(U32, mesh_rtt_us, , ) /* longest round trip of these links; 0: not all known */                                  \
+    F(U64, mesh_rate, , )   /* bytes per second of the slowest of these; 0: not all known */                           \
+    F(U64, mesh_share, , )  /* the same while all pairs send; 0: unknown */                                            \
+    F(U64, to_hubs, , )     /* with hubs: members to which all keep links, by position */                              \
+    F(U64, from_hubs, , )   /* with hubs: members that keep links to all others */
 
-#define PCCL_FIELDS_place(F) /* location of a peer */                                                                  \
+#define PCCL_FIELDS_place(F) /* the call in which a peer currently is */                                               \
     F(ID, peer, 1, )                                                                                                   \
     F(U8, state, PCCL_PLACE_HERE, PCCL_PLACE_DISCONNECTED)   /* enum pccl_place_state */                               \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call that it waits in; NONE: unknown */      \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* of an operation */                                     \
-    F(U64, detail, , )                                       /* the call's tag or round */                             \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call in which it waits; NONE: unknown */     \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* collective of an operation */                          \
+    F(U64, detail, , )                                       /* tag or round of the call */                            \
     F(U64, since_us, , )
 
 #define PCCL_FIELDS_digest(F) /* XXH3, 128 bits */                                                                     \
     F(U64, low, , )                                                                                                    \
     F(U64, high, , )
 
-#define PCCL_FIELDS_proof(F) /* pccl_bulk_hash of bytes, or SHA-256 of proofs: state/state.h */                        \
+#define PCCL_FIELDS_proof(F) /* pccl_bulk_hash of bytes, or SHA-256 of proofs (state/state.h) */                       \
     F(ID, low, , )                                                                                                     \
     F(ID, high, , )
 
-#define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* hash of one tensor's name, type, count and flags */
+#define PCCL_FIELDS_shape(F) F(U32, hash, , ) /* hash of a tensor's name, type, count and flags */
 
-#define PCCL_FIELDS_tensor_line(F) /* a tensor, for messages to people */                                              \
+#define PCCL_FIELDS_tensor_line(F) /* a tensor, for error messages */                                                  \
     F(TEXT, name, , PCCL_TENSOR_NAME_MAX)                                                                              \
     F(U8, datatype, 0, 14) /* pcclDataType_t */                                                                        \
-    F(U8, unequal, 0, 1)   /* 1: it need not be equal everywhere */                                                    \
-    F(U64, count, , )      /* elements */
+    F(U8, unequal, 0, 1)   /* 1: it may differ between peers */                                                        \
+    F(U64, count, , )      /* number of elements */
 
-#define PCCL_FIELDS_seen_link(F) /* figures of the connections to another peer in a report's window */                 \
+#define PCCL_FIELDS_seen_link(F) /* figures of the links to a peer during a report's window */                         \
     F(ID, peer, 1, )                                                                                                   \
-    F(U64, bytes, , )     /* delivered */                                                                              \
-    F(U64, resent, , )    /* sent again */                                                                             \
-    F(U32, busy_us, , )   /* time with data under way and room at the receiver */                                      \
-    F(U32, rtt_us, , )    /* smallest round trip; 0: unknown */                                                        \
-    F(U32, lately_us, , ) /* present one, with its queues; 0: unknown */
+    F(U64, bytes, , )     /* number of bytes delivered */                                                              \
+    F(U64, resent, , )    /* number of bytes sent again */                                                             \
+    F(U32, busy_us, , )   /* time with data in flight and room at the receiver */                                      \
+    F(U32, rtt_us, , )    /* minimum round trip; 0: unknown */                                                         \
+    F(U32, lately_us, , ) /* current round trip, including queues; 0: unknown */
 
-#define PCCL_FIELDS_seen_wait(F)                    /* an operation's wait */                                          \
-    F(ID, peer, , )                                 /* 0: waits for the outcome, that is for members' contributions */ \
+#define PCCL_FIELDS_seen_wait(F)                    /* what an operation waits for */                                  \
+    F(ID, peer, , )                                 /* 0: the outcome, that is other members' contributions */         \
     F(U8, what, PCCL_WAIT_READY, PCCL_WAIT_OUTCOME) /* enum pccl_wait_kind */                                          \
-    F(U8, begun, 0, 1)                              /* data of it has moved between the two, in this direction */      \
+    F(U8, begun, 0, 1)                              /* 1: data has moved between the two in this direction */          \
     F(U32, for_ms, , )
 
 #define PCCL_FIELDS_verdict(F) /* a problem of the run, concluded by the master from reports */                        \
-    F(U64, number, , )         /* of this boot */                                                                      \
+    F(U64, number, , )         /* number since the master's start */                                                   \
     F(U8, class, PCCL_VERDICT_NOT_ENTERED, PCCL_VERDICT_CLASSES - 1) /* enum pccl_verdict_class */                     \
     F(ID, peer, 1, )                                                                                                   \
-    F(ID, other, , ) /* the other end of a link, whose sender is `peer`; else 0 */                                     \
+    F(ID, other, , ) /* the receiving end of a link whose sender is `peer`; else 0 */                                  \
     F(U32, for_ms, , )                                                                                                 \
     F(TEXT, evidence, , PCCL_VERDICT_TEXT_MAX)                                                                         \
     F(TEXT, action, , PCCL_VERDICT_TEXT_MAX) /* past or future action of the master */
@@ -168,18 +169,18 @@
 #define PCCL_FIELDS_hello(F)                                                                                           \
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
     F(STRUCT, build, build, )                                                                                          \
-    F(SECRET, run_key, , ) /* key of the run of which it is a member; zero: a newcomer */                              \
-    F(U64, boot, , )       /* last master that it spoke with; 0: none */                                               \
+    F(SECRET, run_key, , ) /* key of the run if the peer is a member; zero: a newcomer */                              \
+    F(U64, boot, , )       /* the last master that it was connected to; 0: none */                                     \
     F(ID, peer, 1, )                                                                                                   \
-    F(SECRET, token, 1, )    /* a secret that proves the id on reconnect */                                            \
-    F(SECRET, link_key, 1, ) /* another secret, from which tickets to it are made (core/ticket.h) */                   \
+    F(SECRET, token, 1, )    /* secret that proves the id when the peer reconnects */                                  \
+    F(SECRET, link_key, 1, ) /* secret from which tickets for this peer are made (core/ticket.h) */                    \
     F(U32, group, , )                                                                                                  \
     F(U64, received, , )                              /* last sequence number received from that boot */               \
-    F(U16, port, , )                                  /* its only listening port */                                    \
+    F(U16, port, , )                                  /* the only port on which it listens */                          \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX) /* addresses at which it can be dialed */                        \
     F(TEXT, name, , PCCL_NAME_MAX)                                                                                     \
-    F(BYTES, authentication, , PCCL_AUTH_MAX) /* room for join tokens */                                               \
-    F(U8, named, 0, 1)                        /* 1: the name was chosen, and survives a restart */
+    F(BYTES, authentication, , PCCL_AUTH_MAX) /* reserved for join tokens */                                           \
+    F(U8, named, 0, 1)                        /* 1: the name was given by the user and survives a restart */
 
 #define PCCL_FIELDS_hello_ok(F)                                                                                        \
     F(STRUCT, build, build, )                                                                                          \
@@ -190,26 +191,26 @@
     F(U32, silence_ms, , )                                                                                             \
     F(U32, heartbeat_ms, , )                                                                                           \
     F(U32, tiny_bytes_max, , )                                                                                         \
-    F(U8, open_links, 0, 1)  /* with a token: links are unencrypted after their handshake */                           \
-    F(ADDRESS, observed, , ) /* the address from which the master sees the peer connect */                             \
-    F(U32, hold_ms, , )      /* time without a founding, since a run may exist; 0: it has one or may found one */
+    F(U8, open_links, 0, 1)  /* with a token: links are not encrypted after their handshake */                         \
+    F(ADDRESS, observed, , ) /* address of the peer as seen by the master */                                           \
+    F(U32, hold_ms, , )      /* time for which no run is founded, as one may exist; 0: none */
 
 #define PCCL_FIELDS_refused(F)                                                                                         \
-    F(U32, version, , ) /* of the refusing side */                                                                     \
+    F(U32, version, , ) /* version of the refusing side */                                                             \
     F(U16, code, , )    /* enum pccl_refusal */                                                                        \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_heartbeat(F)                                                                                       \
-    F(U8, answer, 0, 1) /* 1: answer with a heartbeat at once */                                                       \
-    F(U64, stable, , )  /* from the master: all of the group know the outcomes up to this decision */
+    F(U8, answer, 0, 1) /* 1: answer immediately with a heartbeat */                                                   \
+    F(U64, stable, , )  /* by the master: all of the group know outcomes up to this one */
 
 #define PCCL_FIELDS_leave(F) F(TEXT, reason, , PCCL_REASON_MAX)
 
 #define PCCL_FIELDS_vote(F)                                                                                            \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE) /* enum pccl_round_kind; SYNC: sync_vote */                    \
     F(U64, round, , )                                                                                                  \
-    F(U8, drain, 0, 1)                 /* PENDING, UPDATE: 1: the sender leaves with the next update; else 0 */        \
-    F(TEXT, unable, , PCCL_REASON_MAX) /* OPTIMIZE: why the sender cannot take part; else empty */
+    F(U8, drain, 0, 1)                 /* PENDING, UPDATE: 1: the sender leaves with the next update */                \
+    F(TEXT, unable, , PCCL_REASON_MAX) /* OPTIMIZE: reason why the sender cannot take part, or empty */
 
 #define PCCL_FIELDS_withdraw(F)                                                                                        \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
@@ -218,40 +219,40 @@
     F(U64, round, , )                                                                                                  \
     F(U64, revision, 0, UINT64_MAX - 1)                                                                                \
     F(U8, strategy, 0, 2)          /* pcclSharedStateSyncStrategy_t */                                                 \
-    F(U8, fresh, 0, 1)             /* 1: new in this run: it lacks the tensors that need not be equal */               \
-    F(U8, torn, 0, 1)              /* 1: an unfinished transfer has written into it, so it must not be fetched */      \
-    F(U8, unequal, 0, 1)           /* 1: it has tensors that need not be equal everywhere */                           \
+    F(U8, fresh, 0, 1)             /* 1: new in the run, and lacks the tensors that may differ */                      \
+    F(U8, torn, 0, 1)              /* 1: partly overwritten by a transfer; must not be fetched */                      \
+    F(U8, unequal, 0, 1)           /* 1: it has tensors that may differ between peers */                               \
     F(STRUCT, structure, digest, ) /* digest of all shapes */                                                          \
-    F(STRUCT, content, digest, )   /* digest of all tensors that must be equal everywhere */                           \
+    F(STRUCT, content, digest, )   /* digest of all tensors that must be equal */                                      \
     F(LIST, shapes, shape, PCCL_TENSORS_MAX)                                                                           \
-    F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* of the first tensors */                                 \
-    F(TEXT, unable, , PCCL_REASON_MAX) /* why the sender cannot take part, and nothing else counts; empty: it can */
+    F(LIST, lines, tensor_line, PCCL_TENSORS_DESCRIBED_MAX) /* descriptions of the first tensors */                    \
+    F(TEXT, unable, , PCCL_REASON_MAX)                      /* reason why the sender cannot take part, or empty */
 
-#define PCCL_FIELDS_sync_done(F) /* end of this peer's part in the plan, or its failure */                             \
+#define PCCL_FIELDS_sync_done(F) /* the peer has done its part of the plan, or failed */                               \
     F(U64, round, , )                                                                                                  \
     F(U8, failed, 0, 1)                                                                                                \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_sync_proof(F) /* proof from a holder of the elected content, for peers that fetch it */            \
+#define PCCL_FIELDS_sync_proof(F) /* proof by a holder of the elected content, for peers that fetch it */              \
     F(U64, round, , )                                                                                                  \
-    F(STRUCT, proof, proof, ) /* of all tensors that must be equal everywhere; 0: not computed */
+    F(STRUCT, proof, proof, ) /* proof of all tensors that must be equal; 0: not computed */
 
-#define PCCL_FIELDS_measured(F) /* result of a test of the link to the peer that `measure` named */                    \
+#define PCCL_FIELDS_measured(F) /* result of a test of the link to the peer named by `measure` */                      \
     F(U64, test, , )                                                                                                   \
     F(U8, failed, 0, 1)                                                                                                \
-    F(U8, how, 0, PCCL_LINK_SILENT) /* failed: enum pccl_link_end; 0: the link is not the cause */                     \
+    F(U8, how, 0, PCCL_LINK_SILENT) /* failed: enum pccl_link_end; 0: not because of the link */                       \
     F(U32, rtt_us, , )                                                                                                 \
     F(U64, rate, , ) /* bytes per second */
 
-#define PCCL_FIELDS_describe(F) F(U64, ticket, , ) /* asks for the topology report of the sender's group */
+#define PCCL_FIELDS_describe(F) F(U64, ticket, , ) /* requests the topology report of the sender's group */
 
-#define PCCL_FIELDS_done(F) /* the sender's result is complete; tiny: with its contribution */                         \
+#define PCCL_FIELDS_done(F) /* the sender's result is complete; if tiny: its contribution */                           \
     F(STRUCT, instance, instance, )                                                                                    \
-    F(STRUCT, view, epoch, ) /* start view */                                                                          \
+    F(STRUCT, view, epoch, ) /* view in which the operation started */                                                 \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, tiny, 0, 1)                                                                                                  \
-    F(LIST, choice, choice, 1)                  /* with a budget, not tiny: as launched, with since_us and gap_us */   \
-    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* only a founding's is longer than PCCL_TINY_BYTES_MAX */
+    F(LIST, choice, choice, 1)                  /* bulk with a budget: as launched, with since_us and gap_us */        \
+    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* only a founding may exceed PCCL_TINY_BYTES_MAX */
 
 #define PCCL_FIELDS_failed(F)                                                                                          \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -263,51 +264,53 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U8, class, PCCL_CLASS_PEER_LOST, PCCL_CLASS_COUNT - 1)                                                           \
-    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class is sufficient */
+    F(TEXT, reason, , PCCL_REASON_MAX) /* empty: the class says enough */
 
 #define PCCL_FIELDS_view_ack(F) /* operations that a view change ended at this peer */                                 \
     F(STRUCT, view, epoch, )                                                                                           \
     F(LIST, instances, instance, PCCL_OPS_HELD_MAX)
 
-#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* the sender closes it: it ends for all */
+/* The sender closes the subgroup, which ends for all. */
+#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2)
 
-#define PCCL_FIELDS_listen(F) /* offers that the sender accepts for tiny sends of this tag: `offer` */                 \
+#define PCCL_FIELDS_listen(F) /* number of offers of tiny sends that the sender accepts for a tag */                   \
     F(U64, subgroup, , )      /* 0: the whole group */                                                                 \
     F(U64, tag, , )                                                                                                    \
     F(U32, count, 0, PCCL_OFFERS_MAX) /* replaces the previous number */
 
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
-    F(U8, incoming, 0, 1)           /* 1: the other side had opened it */                                              \
+    F(U8, incoming, 0, 1)           /* 1: the other side had dialed it */                                              \
     F(U8, how, 0, PCCL_LINK_SILENT) /* enum pccl_link_end; 0: the sender cannot dial, see `shortage` */
 
-#define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX) /* why the sender cannot open or accept links */
+/* The reason why the sender cannot open or accept links. */
+#define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* the sender has data for this member: `warm_up` */
+#define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* requests a link to this member by `warm_up` */
 
-#define PCCL_FIELDS_link_gone(F) /* the end at the dialed peer of a connection that carries data */                    \
-    F(ID, peer, 1, )             /* to the master: that dialed it; from the master: that was dialed */                 \
-    F(U64, number, 1, )          /* of its link_hello */
+#define PCCL_FIELDS_link_gone(F) /* a data connection has ended at the peer that was dialed */                         \
+    F(ID, peer, 1, )             /* to the master: the dialing peer; by the master: the dialed peer */                 \
+    F(U64, number, 1, )          /* number from its link_hello */
 
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
     F(U32, rtt_us, , )  /* round trip measured by the system; 0: unknown */                                            \
-    F(U64, rate, , )    /* bytes per second, measured while data flowed; 0: unknown, as on opening */                  \
-    F(U8, shared, 0, 1) /* 1: other links used the same line, so the link carries at least `rate` */
+    F(U64, rate, , )    /* bytes per second while data flowed; 0: unknown */                                           \
+    F(U8, shared, 0, 1) /* 1: other links shared the line; the rate is a lower bound */
 
-#define PCCL_FIELDS_where(F)                                 /* the sender waits in this call */                       \
-    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call; NONE: no longer */                     \
-    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* operation */                                           \
-    F(STRUCT, instance, instance, )                          /* operation */                                           \
-    F(U64, round, , )                                        /* joint call */                                          \
+#define PCCL_FIELDS_where(F)                                 /* the call in which the sender waits */                  \
+    F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call; NONE: it no longer waits */            \
+    F(U8, collective, PCCL_ALL_REDUCE, PCCL_COLLECTIVES - 1) /* only for an operation */                               \
+    F(STRUCT, instance, instance, )                          /* only for an operation */                               \
+    F(U64, round, , )                                        /* only for a joint call */                               \
     F(U64, since_us, , )                                                                                               \
-    F(U8, several, 0, 1) /* 1: other threads of the peer make calls, or one waits for several operations */
+    F(U8, several, 0, 1) /* 1: other threads also wait, or for several operations */
 
 #define PCCL_FIELDS_training(F) /* a peer's report about its training: PROTOCOL 9.9 */                                 \
     F(U64, step, , )                                                                                                   \
-    F(U64, loss, , ) /* bits of any double, as no decision depends on it */
+    F(U64, loss, , ) /* bit pattern of a double, which may have any value */
 
-#define PCCL_FIELDS_resume(F) /* to a master of another boot: this peer's knowledge, in several messages */            \
+#define PCCL_FIELDS_resume(F) /* to a restarted master: what this peer knows, in several messages */                   \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U64, update, , )                                                                                                 \
@@ -318,7 +321,7 @@
     F(U64, decisions, , ) /* highest decision number seen */                                                           \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
-    F(STRUCT, cost, cost, ) /* of the view */
+    F(STRUCT, cost, cost, ) /* cost data of the view */
 
 #define PCCL_FIELDS_resume_operation(F)                                                                                \
     F(STRUCT, instance, instance, )                                                                                    \
@@ -329,10 +332,10 @@
     F(U32, world, , )                                                                                                  \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(LIST, choice, choice, 1)                  /* COMMITTED: as in its outcome; DONE: as launched */                  \
-    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: the contribution; COMMITTED: the result */                    \
+    F(BYTES, payload, , PCCL_FOUNDED_BYTES_MAX) /* DONE: contribution; COMMITTED: result */                            \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_resume_round(F) /* last outcome of a kind of round */                                              \
+#define PCCL_FIELDS_resume_round(F) /* outcome of the last round of a kind */                                          \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )                                                                                                  \
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED)                                                                 \
@@ -340,23 +343,24 @@
     F(U64, revision, , )                                                                                               \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_resume_subgroup(F)          /* a subgroup that has not ended, as far as this peer knows */         \
-    F(STRUCT, founding, instance, )             /* the operation that founded it */                                    \
-    F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* its result: wire/subgroup.h */
+#define PCCL_FIELDS_resume_subgroup(F)          /* a subgroup that, to this peer's knowledge, has not ended */         \
+    F(STRUCT, founding, instance, )             /* the operation that created it */                                    \
+    F(BYTES, founded, , PCCL_FOUNDED_BYTES_MAX) /* result of that operation (wire/subgroup.h) */
 
-#define PCCL_FIELDS_sight(F) /* operations of the whole group since the previous report: PROTOCOL 9.8 */               \
+#define PCCL_FIELDS_sight(F) /* the whole group's operations since the last report: PROTOCOL 9.8 */                    \
     F(U32, window_ms, 1, 3600000)                                                                                      \
-    F(U32, stalled_ms, , )                              /* time in which the process was ready and not running */      \
+    F(U32, stalled_ms, , )                              /* time for which the process was runnable but not running */  \
     F(U32, operations, , )                              /* number of operations that ended */                          \
-    F(U64, took_us, , )                                 /* sum of their times from launch to outcome */                \
-    F(U64, took_squares, , )                            /* sum of the squares, in units of 100 us */                   \
-    F(LIST, links, seen_link, PCCL_TELEMETRY_LINKS_MAX) /* one for each peer, in ascending order of the ids */         \
-    F(STRUCT, instance, instance, )                     /* longest waiting operation, with `waits` */                  \
+    F(U64, took_us, , )                                 /* sum of their durations from launch to outcome */            \
+    F(U64, took_squares, , )                            /* sum of the squared durations, in units of 100 us */         \
+    F(LIST, links, seen_link, PCCL_TELEMETRY_LINKS_MAX) /* one entry per peer, sorted by id */                         \
+    F(STRUCT, instance, instance, )                     /* the operation that has waited longest, with `waits` */      \
     F(LIST, waits, seen_wait, PCCL_TELEMETRY_WAITS_MAX)                                                                \
-    F(U64, ring_bytes, , ) /* approximate size of operations under way with one receiver */                            \
-    F(U64, ring_left, , )  /* ... and the unsent part of it */
+    F(U64, ring_bytes, , ) /* approximate size of running operations with one receiver */                              \
+    F(U64, ring_left, , )  /* approximate size of their unsent part */
 
-#define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX) /* peers whose listener refuses: evidence */
+/* `dead`: peers whose ports refuse connections, which is evidence of their death. */
+#define PCCL_FIELDS_resume_end(F) F(LIST, dead, id, PCCL_PEERS_MAX)
 
 #define PCCL_FIELDS_welcome(F) /* admission */                                                                         \
     F(STRUCT, epoch, epoch, )                                                                                          \
@@ -366,7 +370,7 @@
     F(U64, query, , )                                                                                                  \
     F(U64, optimize, , )                                                                                               \
     F(U64, revision, , )                                                                                               \
-    F(SECRET, run_key, 1, ) /* known to members only: proves membership to a restarted master */                       \
+    F(SECRET, run_key, 1, ) /* known only to members; proves membership to a restarted master */                       \
     F(LIST, members, member, PCCL_PEERS_MAX)                                                                           \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
     F(STRUCT, cost, cost, )
@@ -377,76 +381,76 @@
 
 #define PCCL_FIELDS_epoch_change(F)                                                                                    \
     F(STRUCT, epoch, epoch, )                                                                                          \
-    F(U8, full, 0, 1) /* 1: `added` is the whole list */                                                               \
+    F(U8, full, 0, 1) /* 1: `added` is the complete list */                                                            \
     F(LIST, added, member, PCCL_PEERS_MAX)                                                                             \
     F(LIST, removed, id, PCCL_PEERS_MAX)                                                                               \
-    F(U8, view_changed, 0, 1) /* 1: new view of the receiver's group, with this ring */                                \
+    F(U8, view_changed, 0, 1) /* 1: the receiver's group has a new view, with this ring */                             \
     F(LIST, ring, id, PCCL_PEERS_MAX)                                                                                  \
-    F(STRUCT, cost, cost, )            /* with view_changed */                                                         \
+    F(STRUCT, cost, cost, )            /* cost data, if view_changed */                                                \
     F(TEXT, reason, , PCCL_REASON_MAX) /* reason of the change */                                                      \
-    F(U8, replans, 0, 1)               /* 1: same members, and operations under way restart: PROTOCOL 5.4 */
+    F(U8, replans, 0, 1)               /* 1: same members; running operations restart (PROTOCOL 5.4) */
 
 #define PCCL_FIELDS_outcome(F)                                                                                         \
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, decision, , ) /* number of the outcome in its group */                                                      \
     F(U64, stable, , )                                                                                                 \
     F(U8, class, PCCL_CLASS_NONE, PCCL_CLASS_COUNT - 1) /* enum pccl_class; NONE: committed */                         \
-    F(U32, world, , )                                   /* committed: members of the view */                           \
-    F(U8, tiny, 0, 1) /* committed: 1 if it passed through the master; `result` is its result */                       \
+    F(U32, world, , )                                   /* committed: number of members in the view */                 \
+    F(U8, tiny, 0, 1)                                   /* committed: 1 if tiny; `result` is then its result */        \
     F(BYTES, result, , PCCL_FOUNDED_BYTES_MAX)                                                                         \
-    F(LIST, choice, choice, 1) /* committed, with a budget, not tiny: for the next use of the tag */                   \
+    F(LIST, choice, choice, 1) /* committed bulk operation with a budget: for the next use */                          \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-#define PCCL_FIELDS_subgroup_ended(F) /* undecided operations of it are aborted, as PEER_LOST */                       \
+#define PCCL_FIELDS_subgroup_ended(F) /* its undecided operations are aborted as PEER_LOST */                          \
     F(U64, subgroup, 1, PCCL_FOUNDING / 2)                                                                             \
     F(TEXT, reason, , PCCL_REASON_MAX)
 
-/* a tiny send whose other end is the receiver of this message */
+/* Offers a tiny send to its receiver. */
 #define PCCL_FIELDS_offer(F) F(STRUCT, instance, instance, )
 
 #define PCCL_FIELDS_round(F)                                                                                           \
     F(U8, kind, PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE)                                                                \
     F(U64, round, , )                                                                                                  \
     F(U8, outcome, PCCL_ROUND_DONE, PCCL_ROUND_FAILED) /* enum pccl_round_outcome */                                   \
-    F(STRUCT, attributes, attributes, ) /* same for all of a group, also if a restarted master repeats the answer */   \
-    F(U64, revision, , )                /* SYNC, DONE: of the state that all have now */                               \
+    F(STRUCT, attributes, attributes, ) /* equal for all of a group, even if a restarted master repeats them */        \
+    F(U64, revision, , )                /* SYNC, DONE: revision of the state that all now have */                      \
     F(TEXT, reason, , PCCL_REASON_MAX)  /* FAILED: the reason */
-#define PCCL_FIELDS_sync_plan(F) /* the elected state; may be repeated, and differ, after a restart of the master */   \
+#define PCCL_FIELDS_sync_plan(F)        /* the elected state; a restarted master may send another one */               \
     F(U64, round, , )                                                                                                  \
     F(U64, revision, , )                                                                                               \
-    F(U8, requests, 0, 1)      /* 1: fetches missing content from the peers of sync_donor; 0: serves */                \
-    F(U8, takes_unequal, 0, 1) /* 1: also the tensors that need not be equal, from a donor that has them */            \
+    F(U8, requests, 0, 1)      /* 1: fetch missing content from the peers in sync_donor; 0: serve */                   \
+    F(U8, takes_unequal, 0, 1) /* 1: also fetch tensors that may differ, from a peer that has them */                  \
     F(STRUCT, content, digest, )
 
-#define PCCL_FIELDS_sync_donor(F) /* one more peer with the elected content */                                         \
+#define PCCL_FIELDS_sync_donor(F) /* one more peer that has the elected content */                                     \
     F(U64, round, , )                                                                                                  \
     F(ID, peer, 1, )                                                                                                   \
-    F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
+    F(SECRET, ticket, , ) /* ticket for the link_hello */                                                              \
     F(U8, holds_unequal, 0, 1)                                                                                         \
-    F(STRUCT, proof, proof, ) /* of the elected content */                                                             \
+    F(STRUCT, proof, proof, ) /* proof of the elected content */                                                       \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
-#define PCCL_FIELDS_measure(F) /* measure the link to this peer */                                                     \
+#define PCCL_FIELDS_measure(F) /* request to measure the link to this peer */                                          \
     F(U64, test, , )                                                                                                   \
     F(ID, peer, 1, )                                                                                                   \
-    F(SECRET, ticket, , )                    /* for the link_hello */                                                  \
-    F(U32, limit_ms, 1, PCCL_MEASURE_MS_MAX) /* from the first byte of data */                                         \
+    F(SECRET, ticket, , )                    /* ticket for the link_hello */                                           \
+    F(U32, limit_ms, 1, PCCL_MEASURE_MS_MAX) /* time limit, counted from the first byte of data */                     \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
-#define PCCL_FIELDS_topology_report(F) /* the answer to describe: text, topology/report.h */                           \
+#define PCCL_FIELDS_topology_report(F) /* answer to describe: the report as text (topology/report.h) */                \
     F(U64, ticket, , )                                                                                                 \
     F(BYTES, text, , PCCL_TOPOLOGY_REPORT_BYTES_MAX)
 
-#define PCCL_FIELDS_warm_up(F) /* asks the receiver to open and keep a link to this peer */                            \
-    F(ID, lineage, , )         /* of the run, for a newcomer that does not know it yet */                              \
+#define PCCL_FIELDS_warm_up(F) /* request to open and keep a link to this peer */                                      \
+    F(ID, lineage, , )         /* lineage of the run, for newcomers that do not know it */                             \
     F(ID, peer, 1, )                                                                                                   \
-    F(SECRET, ticket, , ) /* for the link_hello */                                                                     \
-    F(U8, answers, 0, 1)  /* 1: answers `want_link`; the link is kept only while the receiver sends */                 \
+    F(SECRET, ticket, , ) /* ticket for the link_hello */                                                              \
+    F(U8, answers, 0, 1)  /* 1: answer to `want_link`; kept only while the receiver sends */                           \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
-#define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a newcomer with links has left */
+#define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a newcomer that had links has left */
 
-#define PCCL_FIELDS_names(F) /* sent before the epoch, welcome or warm_up that mentions these peers */                 \
+#define PCCL_FIELDS_names(F) /* sent before the epoch, welcome or warm_up that mentions the peers */                   \
     F(LIST, names, named, PCCL_NAMES_SENT_MAX)
 
 #define PCCL_FIELDS_who_is_where(F) /* answer to `where` */                                                            \
@@ -454,40 +458,40 @@
     F(STRUCT, instance, instance, )                                                                                    \
     F(U64, round, , )                                                                                                  \
     F(U8, stuck, PCCL_STUCK_NOT, PCCL_STUCK_CERTAIN) /* enum pccl_stuck */                                             \
-    F(U32, missing, , )                              /* number of missing members; the first few are listed */         \
+    F(U32, missing, , )                              /* total number of missing members; only some are in the list */  \
     F(LIST, places, place, PCCL_PLACES_MAX)
 
-#define PCCL_FIELDS_verdicts(F) /* all active ones of the receiver's group; sent when one begins or ends */            \
+#define PCCL_FIELDS_verdicts(F) /* all current verdicts for the receiver's group */                                    \
     F(LIST, verdicts, verdict, PCCL_VERDICTS_MAX)
 
-#define PCCL_FIELDS_recovered(F) /* a restarted master has rebuilt its state: resend outstanding messages */           \
+#define PCCL_FIELDS_recovered(F) /* a restarted master has recovered: resend outstanding messages */                   \
     F(U64, decisions, , )
 
-#define PCCL_FIELDS_link_hello(F) /* first frame on a peer's port */                                                   \
+#define PCCL_FIELDS_link_hello(F) /* first frame on a connection to a peer's port */                                   \
     F(U64, magic, PCCL_PROTOCOL_MAGIC, PCCL_PROTOCOL_MAGIC)                                                            \
     F(STRUCT, build, build, )                                                                                          \
     F(ID, lineage, , )                                                                                                 \
     F(ID, from, , )                                                                                                    \
-    F(ID, to, 1, )                                 /* the peer that the sender wants to reach */                       \
+    F(ID, to, 1, )                                 /* the peer that the sender intends to reach */                     \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
     F(U8, slot, 0, PCCL_POOL_LAST)                 /* index of the connection in the pool */                           \
-    F(U64, number, , ) /* RING: number of the connection, for `link_gone` (PROTOCOL 7.4); else 0 */                    \
-    F(BYTES, authentication, , PCCL_AUTH_MAX) /* ticket; empty for a probe */
+    F(U64, number, , )                             /* RING: number for `link_gone` (PROTOCOL 7.4); otherwise 0 */      \
+    F(BYTES, authentication, , PCCL_AUTH_MAX)      /* ticket; empty for a probe */
 
 #define PCCL_FIELDS_link_ok(F)                                                                                         \
     F(U32, version, PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION)                                                      \
     F(U64, capabilities, , )                                                                                           \
     F(ID, peer, 1, )
 
-#define PCCL_FIELDS_ready(F) /* the sender takes part and accepts stripes below `granted`; repeated as credit grows */ \
+#define PCCL_FIELDS_ready(F) /* permits stripes below `granted`; repeated as credit grows */                           \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(STRUCT, descriptor, descriptor, )                                                                                \
     F(U8, algorithm, , )                    /* enum pccl_algorithm */                                                  \
-    F(U32, segment_elements, 1, UINT32_MAX) /* like `algorithm`, determined by view and descriptor; must be equal */   \
+    F(U32, segment_elements, 1, UINT32_MAX) /* depends on view and descriptor, like `algorithm`; must be equal */      \
     F(U64, granted, , )
 
-#define PCCL_FIELDS_data(F) /* one segment; `length` bytes follow the frame, outside of it */                          \
+#define PCCL_FIELDS_data(F) /* one segment; its `length` bytes follow the frame */                                     \
     F(STRUCT, instance, instance, )                                                                                    \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U64, stripe, , )                                                                                                 \
@@ -497,36 +501,36 @@
 #define PCCL_FIELDS_state_want(F) /* on a link of kind STATE; answered in order */                                     \
     F(U64, round, , )                                                                                                  \
     F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_DATA) /* enum pccl_want_kind */                                             \
-    F(U32, tensor, , )                           /* ROOTS: the first one */                                            \
-    F(U64, first, , )                            /* CHUNKS: the first chunk; DATA: the chunk; ROOTS: 0 */              \
-    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* number of proofs; DATA: 1 */
+    F(U32, tensor, , )                           /* ROOTS: first tensor */                                             \
+    F(U64, first, , )                            /* CHUNKS: first chunk; DATA: chunk; ROOTS: 0 */                      \
+    F(U32, count, 1, PCCL_STATE_DIGESTS_MAX)     /* number of proofs; 1 for DATA */
 
-#define PCCL_FIELDS_state_proofs(F) /* answer to ROOTS and CHUNKS: as many as wanted, or fewer at the end */           \
+#define PCCL_FIELDS_state_proofs(F) /* answer to ROOTS and CHUNKS; fewer than requested at the end */                  \
     F(U64, round, , )                                                                                                  \
     F(U8, what, PCCL_WANT_ROOTS, PCCL_WANT_CHUNKS)                                                                     \
     F(U32, tensor, , )                                                                                                 \
     F(U64, first, , )                                                                                                  \
     F(LIST, proofs, proof, PCCL_STATE_DIGESTS_MAX)
 
-#define PCCL_FIELDS_state_data(F) /* answer to DATA; `length` bytes follow the frame, outside of it */                 \
+#define PCCL_FIELDS_state_data(F) /* answer to DATA; its `length` bytes follow the frame */                            \
     F(U64, round, , )                                                                                                  \
     F(U32, tensor, , )                                                                                                 \
     F(U64, chunk, , )                                                                                                  \
     F(U32, length, 1, PCCL_STATE_CHUNK_BYTES)
 
-#define PCCL_FIELDS_echo(F) /* on a link of kind MEASURE; answered at once by the same with answer 1 */                \
+#define PCCL_FIELDS_echo(F) /* on a link of kind MEASURE; echoed immediately with answer 1 */                          \
     F(U8, answer, 0, 1)                                                                                                \
-    F(U64, stamp, , ) /* any value of the sender */
+    F(U64, stamp, , ) /* any value */
 
 #define PCCL_FIELDS_flood(F) F(BYTES, filler, , PCCL_FLOOD_BYTES_MAX) /* on a link of kind MEASURE: load */
 
 #define PCCL_FIELDS_flood_seen(F)                                                                                      \
-    F(U64, bytes, , ) /* bytes of filler received over this connection; sent repeatedly                                \
-                       */
+    F(U64, bytes, , ) /* number of bytes of filler received over this connection; sent repeatedly */
 
-#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX) /* closed on purpose, so this is no evidence */
+/* The link is closed intentionally, so this is no evidence of a failure. */
+#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX)
 
-/*    id  name  from -> to */
+/* X(id, name, direction) */
 #define PCCL_WIRE_MESSAGES(X)                                                                                          \
     X(1, hello, "peer to master, first on the connection, not numbered")                                               \
     X(2, hello_ok, "master to peer, not numbered")                                                                     \
@@ -588,7 +592,7 @@
     X(73, flood, "peer to peer, over a connection that the sender dialed")                                             \
     X(74, flood_seen, "answer to flood")
 
-/* ---- enumerations on the wire: V(name, value, words) ---- */
+/* ---- enumerations on the wire: V(name, value, description) ---- */
 
 #define PCCL_ENUM_VALUE(name, value, reason) PCCL_##name = value,
 
@@ -747,7 +751,7 @@ enum pccl_verdict_class { PCCL_ENUM_verdict_class(PCCL_ENUM_VALUE) PCCL_VERDICT_
     V(RESUME_ABORTED, 3, "the outcome is known: an abort, or a tombstone")
 enum pccl_resume_state { PCCL_ENUM_resume_state(PCCL_ENUM_VALUE) };
 
-/* X(name, the fields that use it) */
+/* X(name, fields that use it) */
 #define PCCL_WIRE_ENUMS(X)                                                                                             \
     X(hello_mode, "field `mode` of hello_ok")                                                                          \
     X(refusal, "field `code` of refused and expelled")                                                                 \

@@ -4,10 +4,10 @@
 #include "wire/frame.h"
 
 struct pccl_session_entry {
-    struct pccl_session_entry *next; /* newer */
+    struct pccl_session_entry *next; /* next newer one */
     uint64_t sequence;
     uint64_t mark;
-    uint32_t length; /* of the frame */
+    uint32_t length; /* length of the frame */
     uint8_t frame[];
 };
 
@@ -82,7 +82,7 @@ uint64_t pccl_session_acknowledge(struct pccl_session *session, uint64_t acknowl
     uint64_t mark = 0;
     *invalid = acknowledged > session->sent;
     if (*invalid || acknowledged <= session->acknowledged)
-        return 0; /* resent frames have the acknowledgments of their encoding */
+        return 0; /* not an error: resent frames contain older acknowledgments */
     session->acknowledged = acknowledged;
     while (session->oldest != NULL && session->oldest->sequence <= acknowledged) {
         mark = pccl_max_u64(mark, session->oldest->mark);

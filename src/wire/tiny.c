@@ -7,21 +7,21 @@
 
 #include <string.h>
 
-/* ---- blobs: number of lengths ---- */
+/* ---- blobs: number and size of the lengths ---- */
 
-/* Returns the number of a member's blobs. */
+/* Returns the number of blobs that a member contributes. */
 static uint32_t blobs_of(uint8_t collective, uint32_t world, bool is_root)
 {
     return pccl_parts_of(&pccl_collective(collective)->input, world, is_root);
 }
 
-/* Returns the number of members that contribute. */
+/* Returns the number of members that contribute blobs. */
 static uint32_t contributors(const struct pccl_collective_row *row, uint32_t world)
 {
     return row->input.by == PCCL_BY_ALL ? world : 1;
 }
 
-/* Returns the size of a result without blobs. */
+/* Returns the size of a result that contains only lengths. */
 static uint64_t lengths_bytes(uint8_t collective, uint32_t world)
 {
     const uint64_t each = (uint64_t)blobs_of(collective, world, true) * PCCL_TINY_BLOB_BYTES;
@@ -47,12 +47,12 @@ enum pccl_tiny_kind pccl_tiny_kind(const struct pccl_descriptor *descriptor)
         return PCCL_TINY_CONTRIBUTIONS;
     if (row->scan != PCCL_NO_SCAN)
         return PCCL_TINY_SCANS;
-    /* Only the members know shares of given lengths. */
+    /* Shares of given lengths are known only to the members. */
     const bool in_shares = row->input.amount == PCCL_PART_FOR_EACH && pccl_id_is_zero(&descriptor->counts);
     return in_shares ? PCCL_TINY_SHARES : PCCL_TINY_REDUCTION;
 }
 
-/* Multiplies; a factor beyond 32 bits gives UINT64_MAX, which is too large in any case. */
+/* Multiplies. Returns UINT64_MAX, which exceeds any limit, if a factor has more than 32 bits. */
 static uint64_t times(uint64_t a, uint32_t b) { return a > UINT32_MAX ? UINT64_MAX : a * b; }
 
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root)
@@ -89,7 +89,8 @@ uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world
 }
 
 /*
- * Returns a member's share of that, if all lengths fit: equal for all, except that a root's contribution may fill it.
+ * Returns the maximum size of one contribution. It is the same for all members, but the root's may use all the space if
+ * only the root contributes.
  */
 static uint32_t most_of_one(uint8_t collective, uint32_t world, uint32_t most)
 {
@@ -98,14 +99,16 @@ static uint32_t most_of_one(uint8_t collective, uint32_t world, uint32_t most)
     return is_of_root ? most - prefixes : most / world - PCCL_TINY_LENGTH_BYTES;
 }
 
-/* Returns true if the operation can pass through the master at all. */
+/* Returns true if the operation can be tiny. */
 static bool is_possible(const struct pccl_descriptor *descriptor, uint64_t largest, uint32_t most)
 {
     const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
     return largest <= most && (descriptor->count > 0 || of == PCCL_OF_NOTHING || of == PCCL_OF_BLOBS);
 }
 
-/* Returns true if there are `count` lengths, followed by nothing or by as many bytes. */
+/*
+ * Returns true if the bytes are `count` lengths, followed either by nothing or by exactly as many bytes as they state.
+ */
 static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t count)
 {
     uint32_t lengths = count * PCCL_TINY_BLOB_BYTES, rest = length - lengths;
@@ -120,7 +123,7 @@ static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t cou
     return rest == 0;
 }
 
-/* Returns true for a coalesced operation only if its sections are valid. */
+/* Checks the sections of a coalesced operation. Returns true for all other operations. */
 static bool has_its_sections(const struct pccl_descriptor *descriptor, const struct pccl_bytes *bytes)
 {
     return pccl_collective(descriptor->collective)->of != PCCL_OF_TENSORS || pccl_sections_are_valid(bytes);
@@ -140,7 +143,9 @@ bool pccl_tiny_contribution_fits(const struct pccl_descriptor *descriptor, uint3
            are_blobs_of_one(contribution->data, contribution->length, count);
 }
 
-/* Checks a result with blobs. A member other than the root contributes nothing if only the root does. */
+/*
+ * Checks a result with blobs. If only the root contributes blobs, the contributions of the other members must be empty.
+ */
 static bool are_blobs(uint8_t collective, const struct pccl_bytes *result, uint32_t world)
 {
     uint32_t at = 0, roots = 0;

@@ -1,6 +1,6 @@
 /*
- * schema.h as data: a constant table of the fields of each struct and message; and the codec: one loop over these
- * tables for each purpose. It knows no message by name.
+ * Constant tables of the fields of each struct and message, generated from schema.h, and the codec, which consists of
+ * one loop over these tables for each purpose. No message is mentioned by name.
  */
 #include "wire/wire.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- schema.h as data: maximum sizes ---- */
 
-/* Maximum bytes of a field on the wire. */
+/* Maximum encoded size of a field in bytes. */
 /* clang-format off */
 #define WIRE_U8(type, cap) +1
 #define WIRE_U16(type, cap) +2
@@ -23,7 +23,7 @@
 #define WIRE_LIST(type, cap) +4 + (cap) * WIRE_MOST_##type
 #define WIRE_FIELD(kind, name, type, cap) WIRE_##kind(type, cap)
 
-/* Maximum bytes of a decoded list, or a random text, in the scratch. */
+/* Maximum size of a decoded list, or of a random text, in the scratch. */
 #define SCRATCH_U8(type, cap)
 #define SCRATCH_U16(type, cap)
 #define SCRATCH_U32(type, cap)
@@ -51,10 +51,12 @@ enum {
         PCCL_WIRE_MESSAGES(MESSAGE_MOST)
 };
 
-/* Bytes of a struct of constant size, which needs no scratch; 0: the size depends on the content. */
+/* Encoded size of a struct if it is constant and needs no scratch, otherwise 0. */
 #define FIXED(most, scratch) ((scratch) == 0 ? (most) : 0)
 
-/* ---- and the tables: each in a function, so that the rows of the schema can name their struct `here` ---- */
+/*
+ * ---- schema.h as data: tables, each in a function, so that the rows of the schema can call their struct `here` ----
+ */
 
 /* clang-format off */
 #define FIELD_INTEGER(kind, name, least, most, greatest)                                                               \
@@ -139,7 +141,7 @@ const char *pccl_wire_kind_name(enum pccl_wire_kind kind)
     return names[kind];
 }
 
-/* ---- the bounds hold by construction ---- */
+/* ---- limits that hold by construction ---- */
 
 #define CHECK(id, name, about)                                                                                         \
     _Static_assert((id) > 0 && (id) < PCCL_MSG_TYPES_MAX, #name);                                                      \
@@ -172,7 +174,7 @@ static const uint8_t *items_of(const struct pccl_wire_field *field, const void *
     return items;
 }
 
-/* Minimum bytes of a field on the wire. For a struct the fields determine it. */
+/* Minimum encoded size of a field in bytes. For a struct it depends on the fields. */
 static const uint8_t least_bytes[] = {
     [PCCL_WIRE_U8] = 1,
     [PCCL_WIRE_U16] = 2,
@@ -187,7 +189,7 @@ static const uint8_t least_bytes[] = {
     [PCCL_WIRE_STRUCT] = 0,
 };
 
-/* Copies an integer to the wire or from it, where it is little-endian. */
+/* Copies an integer between memory and the little-endian wire format. */
 static inline void copy_integer(void *to, const void *from, size_t width)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -198,7 +200,7 @@ static inline void copy_integer(void *to, const void *from, size_t width)
 #endif
 }
 
-/* Does the same for a field of any constant size, which it returns. */
+/* Copies a field of constant size in the same way. Returns that size. */
 static inline size_t copy_fixed(enum pccl_wire_kind kind, void *to, const void *from)
 {
     switch (kind) {
@@ -215,7 +217,10 @@ static inline size_t copy_fixed(enum pccl_wire_kind kind, void *to, const void *
 
 static inline bool is_fixed(enum pccl_wire_kind kind) { return kind <= PCCL_WIRE_ADDRESS; }
 
-/* Returns true for a list of ids, which are the same bytes on the wire and in memory; these lists are long. */
+/*
+ * Returns true for a list of ids. These can be copied as a whole, because ids are the same in memory and on the wire,
+ * and such lists are long.
+ */
 static bool is_id(const struct pccl_wire_layout *item)
 {
     return item->field_count == 1 && item->fields[0].kind == PCCL_WIRE_ID;
@@ -328,7 +333,7 @@ struct decoder {
     size_t left;
     struct pccl_wire_scratch *scratch;
     size_t scratch_used;
-    const struct pccl_wire_layout *layout; /* of the object being decoded, named in the reason */
+    const struct pccl_wire_layout *layout; /* layout of the object being decoded, for the reason */
     struct pccl_text *reason;
 };
 
@@ -340,7 +345,7 @@ static bool fail(struct decoder *d, const struct pccl_wire_field *field, const c
     return false;
 }
 
-/* Takes a view of the next bytes. Returns NULL if the body is truncated. */
+/* Returns a view of the next `length` bytes and skips them. Returns NULL if the body is truncated. */
 static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *field, size_t length)
 {
     if (length > d->left) {
@@ -423,7 +428,8 @@ static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, 
 {
     const struct pccl_wire_layout *item = field->layout();
     size_t start = (d->scratch_used + 15) / 16 * 16;
-    PCCL_ASSERT(start + (size_t)count * item->size <= PCCL_WIRE_SCRATCH_BYTES); /* proven above for every message */
+    /* verified at compile time for every message */
+    PCCL_ASSERT(start + (size_t)count * item->size <= PCCL_WIRE_SCRATCH_BYTES);
     uint8_t *items = d->scratch->bytes + start;
     d->scratch_used = start + (size_t)count * item->size;
     if (is_id(item) && !decode_ids(d, item, count, items))
@@ -471,7 +477,7 @@ static inline bool decode_field(struct decoder *d, const struct pccl_wire_field 
                                            : decode_counted(d, field, object);
 }
 
-/* Decodes into cleared memory, padding included, so that equal messages are equal bytes. */
+/* Decodes into zeroed memory, including padding, so that equal messages have equal bytes. */
 static bool decode_object(struct decoder *d, const struct pccl_wire_layout *layout, void *object)
 {
     const struct pccl_wire_layout *outer = d->layout;
@@ -523,10 +529,10 @@ static inline bool is_between(uint64_t value, uint64_t least, uint64_t most) { r
 #define WITHIN(kind, name, type, cap) WITHIN_##kind(name, type, cap)
 /* clang-format on */
 
-/* Does the same as are_within, without a message, because each launch calls it. */
+/* Does the same as are_within, but sets no reason. Fast, because each launch calls it. */
 static bool is_in_range(const struct pccl_descriptor *descriptor) { return true PCCL_FIELDS_descriptor(WITHIN); }
 
-/* Checks the descriptor's fields. The label may be anything. */
+/* Checks the descriptor's fields, except the label, which may be anything. */
 static bool are_within(struct decoder *d, const struct pccl_descriptor *descriptor)
 {
     for (uint32_t i = 0; i < d->layout->field_count; i++) {

@@ -1,7 +1,7 @@
 /*
- * Messages as structs, and the table-driven codec over schema.h. Decoding never allocates: bytes and texts are views
- * into the body, lists are stored in the scratch; both are valid until the handler returns. Integers travel
- * little-endian; BYTES, TEXT and LIST follow a u32 length.
+ * Messages as structs, and the table-driven codec for schema.h. Decoding never allocates: bytes and texts are views of
+ * the body, and lists are stored in the scratch. Both are valid until the handler returns. Integers are sent in
+ * little-endian order; BYTES, TEXT and LIST are preceded by a u32 length.
  */
 #ifndef PCCL_WIRE_WIRE_H
 #define PCCL_WIRE_WIRE_H
@@ -15,7 +15,7 @@
 #include "wire/collectives.h"
 #include "wire/schema.h"
 
-struct pccl_bytes { /* a view: borrowed */
+struct pccl_bytes { /* a view of borrowed memory */
     const uint8_t *data;
     uint32_t length;
 };
@@ -64,7 +64,7 @@ struct pccl_msg {
     } as;
 };
 
-/* Memory for decoded lists. One per event loop; reset by every decode. */
+/* Memory for decoded lists. One per event loop; each decode overwrites it. */
 enum { PCCL_WIRE_SCRATCH_BYTES = 512 << 10 };
 struct pccl_wire_scratch {
     _Alignas(16) uint8_t bytes[PCCL_WIRE_SCRATCH_BYTES];
@@ -77,16 +77,16 @@ size_t pccl_wire_size(const struct pccl_msg *msg);
 /* Writes exactly pccl_wire_size(msg) bytes and returns their number. */
 size_t pccl_wire_encode(const struct pccl_msg *msg, uint8_t *body);
 /*
- * Returns OK, or MALFORMED with the reason: unknown type, truncated, trailing bytes, a length over its cap, a text that
- * is not printable UTF-8/ASCII, a value that no sender of this version writes (enums, zero ids where one is required).
- * `body` must outlive *msg.
+ * Decodes a body. Returns MALFORMED with a reason if the type is unknown, the body is truncated or too long, a length
+ * exceeds its cap, a text is not printable UTF-8, or a value cannot come from a sender of this version (unknown enum
+ * values, zero ids where one is required). `body` must outlive *msg.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t length,
                                                   struct pccl_wire_scratch *scratch, struct pccl_msg *msg,
                                                   struct pccl_text *reason);
 const char *pccl_wire_name(uint16_t type); /* "hello"; "?" if unknown */
 
-/* The schema as data, for the loops of the codec and for the documentation generator. */
+/* The schema as data, for the loops of the codec and for generating documentation. */
 enum pccl_wire_kind {
     PCCL_WIRE_U8,
     PCCL_WIRE_U16,
@@ -94,7 +94,7 @@ enum pccl_wire_kind {
     PCCL_WIRE_U64,
     PCCL_WIRE_ID,
     PCCL_WIRE_SECRET,  /* an id that is never printed */
-    PCCL_WIRE_ADDRESS, /* up to here of constant size */
+    PCCL_WIRE_ADDRESS, /* the last kind of constant size */
     PCCL_WIRE_BYTES,
     PCCL_WIRE_TEXT,
     PCCL_WIRE_STRUCT,
@@ -104,49 +104,51 @@ struct pccl_wire_layout;
 struct pccl_wire_field {
     const char *name;
     enum pccl_wire_kind kind;
-    uint32_t cap;                                   /* BYTES, TEXT: bytes; LIST: items */
-    uint64_t least, most;                           /* integers: valid range; ID, SECRET: least 1 = not zero */
-    size_t offset;                                  /* in the struct */
-    size_t count_offset;                            /* LIST: of its count */
-    const struct pccl_wire_layout *(*layout)(void); /* STRUCT and LIST: of the struct or of one item */
+    uint32_t cap;         /* maximum: bytes for BYTES and TEXT, items for LIST */
+    uint64_t least, most; /* valid range of integers; for ID and SECRET, 1 means that zero is invalid */
+    size_t offset;        /* offset in the struct */
+    size_t count_offset;  /* LIST: offset of the item count */
+    const struct pccl_wire_layout *(*layout)(void); /* STRUCT, LIST: layout of the struct or of an item */
 };
 struct pccl_wire_layout {
     const char *name;
-    const char *about; /* messages: sender and receiver; structs: NULL */
-    uint16_t id;       /* messages; structs: 0 */
-    uint32_t size;     /* of the C struct */
-    uint32_t fixed;    /* bytes on the wire if constant; 0: depends on the content */
+    const char *about; /* sender and receiver of a message; NULL for structs */
+    uint16_t id;       /* id of a message; 0 for structs */
+    uint32_t size;     /* size of the C struct */
+    uint32_t fixed;    /* encoded size in bytes if it is constant, otherwise 0 */
     uint32_t field_count;
     const struct pccl_wire_field *fields;
 };
-const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL: unknown */
-const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* 0, 1, ... NULL: no more */
+const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL if the type is unknown */
+const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* index: from 0; NULL after the last one */
 const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
-/* Returns the first rule over several fields that a message with valid fields breaks, as a sentence; NULL: none. */
-const char *pccl_wire_invalid(const struct pccl_msg *msg);
-/* Does the same for a descriptor with valid fields. tiny: the operation is tiny. */
-const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny);
 /*
- * Returns OK if the other side can decode messages with this descriptor, or MALFORMED with the reason why it
- * cannot.
+ * Checks the rules that involve several fields of a message, whose fields must be valid one by one. Returns the first
+ * rule that is broken, as a sentence, or NULL.
  */
+const char *pccl_wire_invalid(const struct pccl_msg *msg);
+/* Checks the same rules for a descriptor. tiny: the operation is tiny. */
+const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny);
+/* Returns OK if the other side can decode messages with this descriptor, otherwise MALFORMED with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_wire_check_descriptor(const struct pccl_descriptor *descriptor, bool tiny,
                                                             struct pccl_text *reason);
 
 /* ---- small helpers ---- */
 int pccl_epoch_compare(const struct pccl_epoch *a, const struct pccl_epoch *b);
 bool pccl_epoch_equal(const struct pccl_epoch *a, const struct pccl_epoch *b);
-/* Returns true if this start view of an operation precedes the present one. Operations of subgroups have no view. */
+/*
+ * Returns true if an operation's start view precedes the current one. Always false for subgroups, which have no views.
+ */
 bool pccl_view_is_past(const struct pccl_instance *instance, const struct pccl_epoch *view,
                        const struct pccl_epoch *present);
 /* Returns the call that waits for rounds of this kind (enum pccl_round_kind). */
 enum pccl_call pccl_call_of_round(uint8_t kind);
-/* Returns true if the call ends an era (PROTOCOL 1.4), so that no other call runs beside it at a peer. */
+/* Returns true if the call ends an era (PROTOCOL 1.4), in which case no other call of the peer may run concurrently. */
 static inline bool pccl_call_is_quiet(uint8_t call)
 {
     return call == PCCL_CALL_UPDATE || call == PCCL_CALL_OPTIMIZE || call == PCCL_CALL_SYNC;
 }
-/* Returns true for an operation of the whole group: not of a subgroup or a pair, and not a founding. */
+/* Returns true for an operation of the whole group, as opposed to a subgroup, a pair or a founding. */
 static inline bool pccl_is_of_whole_group(const struct pccl_instance *instance)
 {
     return (instance->subgroup | instance->pair) == 0;
@@ -154,10 +156,10 @@ static inline bool pccl_is_of_whole_group(const struct pccl_instance *instance)
 bool pccl_instance_equal(const struct pccl_instance *a, const struct pccl_instance *b);
 uint64_t pccl_instance_hash(const struct pccl_hash_key *key, const struct pccl_instance *instance);
 bool pccl_descriptor_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
-/* Returns true if both have the same automatic codec, or neither has one. */
+/* Returns true if both have the same automatic codec, or both have none. */
 bool pccl_budget_equal(const struct pccl_descriptor *a, const struct pccl_descriptor *b);
 bool pccl_label_equal(const struct pccl_label *a, const struct pccl_label *b);
-/* Returns false if the text is too long or not printable. */
+/* Converts a label. Returns false if the text is too long or not printable. */
 PCCL_MUST_CHECK bool pccl_label_of(const char *text, struct pccl_label *label);
 struct pccl_bytes pccl_bytes_of_label(const struct pccl_label *label); /* without its padding */
 bool pccl_digest_equal(const struct pccl_digest *a, const struct pccl_digest *b);
@@ -165,6 +167,7 @@ bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b);
 bool pccl_proof_is_zero(const struct pccl_proof *proof);
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
 struct pccl_bytes pccl_bytes_of_string(const char *text);
-struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret); /* as the authentication of a hello */
+/* in the form used as authentication of a hello */
+struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret);
 
 #endif
