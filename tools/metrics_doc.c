@@ -1,4 +1,4 @@
-/* Prints docs/METRICS.md from the table of metrics: `make wiredoc` writes the page, a tidy test compares it. */
+/* Prints docs/METRICS.md from the table of metrics. `make wiredoc` writes the page, and a tidy test compares it. */
 #include <stdio.h>
 
 #include "ops/metrics.h"

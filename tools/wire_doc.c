@@ -1,4 +1,4 @@
-/* Prints docs/WIRE.md from the schema as data: `make wiredoc` writes the page, a tidy test compares it. */
+/* Prints docs/WIRE.md from the schema. `make wiredoc` writes the page, and a tidy test compares it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static void print_limits(const struct pccl_wire_field *field)
     }
 }
 
-/* Returns true for the digest's own field: the digest cannot be in the table that it covers. */
+/* Returns true for the field with the schema's digest, which cannot be part of the table that it covers. */
 static bool is_own_digest(const struct pccl_wire_layout *layout, const struct pccl_wire_field *field)
 {
     return strcmp(layout->name, "build") == 0 && strcmp(field->name, "digest") == 0;

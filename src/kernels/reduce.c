@@ -92,8 +92,7 @@ uint16_t pccl_f32_to_f16(float value)
         half = 0x7e00 | ((rest >> 13) & 0x3ff); /* a quiet NaN with the upper bits of its payload */
     } else if (rest >= 0x47800000) {            /* at least 2^16 */
         half = 0x7c00;
-        /* at least 2^-14, so normal; rounding may carry into the exponent, up to infinity */
-    } else if (rest >= 0x38800000) {
+    } else if (rest >= 0x38800000) { /* at least 2^-14, so normal; may carry into the exponent, up to infinity */
         half = rest - (112u << 23);
         half = (half + 0xfff + ((half >> 13) & 1)) >> 13;
     } else if (rest >= 0x33000000) { /* at least 2^-25, so subnormal */

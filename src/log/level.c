@@ -2,9 +2,9 @@
 
 #include <stdatomic.h>
 
-/* One atomic, so that a line below the level costs one load. */
+/* A single atomic, so that a suppressed line costs one load. */
 static atomic_int threshold = PCCL_LOG_WARN;
-static atomic_bool chosen; /* the user set the level */
+static atomic_bool chosen; /* the user has set the level */
 
 bool pccl_logger_wants(enum pccl_log_level level)
 {

@@ -17,8 +17,8 @@ void pccl_logger_set_callback(pcclLogCallback_t callback, void *user) { pccl_log
 void pccl_logger_wait(uint32_t milliseconds) { pccl_log_queue_wait(milliseconds); }
 
 /*
- * Replaces everything but printable UTF-8, so that a message is one line, cannot imitate another, and cannot move the
- * cursor of a terminal.
+ * Replaces everything but printable UTF-8, so that a message is a single line, cannot imitate another line, and cannot
+ * control a terminal.
  */
 static void clean(char *out, const char *message)
 {
@@ -49,9 +49,9 @@ static void put(enum pccl_log_level level, const char *subsystem, const char *me
 }
 
 /*
- * Returns true if the line may be written. Lines that strangers cause are limited; the number of omitted ones is logged
- * with the first line after their minute. Uses no lock, which a child of a fork could find locked for ever: a line
- * logged while another thread is in here is not limited.
+ * Returns true if the line may be written. Lines that strangers can cause are limited; the number of omitted lines is
+ * logged with the first line after each minute. Uses no lock, because a forked child could find it locked forever. A
+ * line is not limited if another thread is in this function at the same time.
  */
 static bool is_within_limits(enum pccl_log_level level, enum pccl_log_cause cause)
 {

@@ -1,7 +1,7 @@
 /*
- * Destination of the log lines of this process: a callback, or standard error as "<time> pccl <level> <subsystem>
- * <message>". Never standard output; no function here ends the process. Any thread. Logging does not wait for the
- * callback, which runs on a separate thread (log/queue.h); lines that a callback logs itself are dropped.
+ * Writes the log lines of this process, to a callback or to standard error as "<time> pccl <level> <subsystem>
+ * <message>". Never writes to standard output and never ends the process. Any thread. Logging does not wait for the
+ * callback, which runs on a separate thread (log/queue.h). Lines that a callback logs itself are dropped.
  */
 #ifndef PCCL_LOG_LOGGER_H
 #define PCCL_LOG_LOGGER_H
@@ -13,13 +13,13 @@
 
 #include <time.h>
 
-enum { PCCL_LOGGER_LINE_MAX = 2048 }; /* bytes of a message; longer ones are cut */
+enum { PCCL_LOGGER_LINE_MAX = 2048 }; /* maximum size of a message in bytes; longer ones are truncated */
 
-/* Writes a line. Line ends and control characters within the message become '?'. */
+/* Writes a line. Replaces line ends and control characters within the message with '?'. */
 void pccl_logger_write(enum pccl_log_level level, const char *subsystem, const char *message);
 /*
- * Does the same, with data that a formatter may add to the line; a callback receives the sentence only. Lines of a
- * cause (fields) that strangers can trigger are limited (core/log_limit.h); all others are written. fields may be NULL.
+ * Does the same, with data that a formatter may add to the line. A callback receives only the message. If fields->cause
+ * is one that strangers can trigger, the number of lines is limited (core/log_limit.h). fields may be NULL.
  */
 void pccl_logger_write_fields(enum pccl_log_level level, const char *subsystem, const char *message,
                               const struct pccl_log_fields *fields);
@@ -27,16 +27,17 @@ PCCL_PRINTF(3, 4)
 void pccl_logger_print(enum pccl_log_level level, const char *subsystem, const char *format, ...);
 
 /*
- * Sets the callback; NULL: standard error. When it returns, the previous callback has received all earlier lines, and
- * neither runs nor will run; unless it is called by a callback (then it does not wait).
+ * Sets the callback; NULL means standard error. When this returns, the previous callback has received all earlier lines
+ * and will not run again. If it is called from a callback, does not wait.
  */
 void pccl_logger_set_callback(pcclLogCallback_t callback, void *user);
-/* Waits until the callback has received all earlier lines, at most for this time. */
+/* Waits until the callback has received all earlier lines, but no longer than this time. */
 void pccl_logger_wait(uint32_t milliseconds);
 
 /*
- * Formatter of lines on standard error; NULL: the format above. Writes a line with its end, at most size bytes (enough
- * for PCCL_LOGGER_LINE_MAX of message and as much again), and returns its length. Set it while no thread logs.
+ * Formats a line for standard error, including the line end. Writes at most size bytes, which suffice for
+ * PCCL_LOGGER_LINE_MAX bytes of message and as much again, and returns the length. NULL selects the default format. Set
+ * it while no other thread logs.
  */
 typedef size_t pccl_logger_format(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                                   const char *subsystem, const char *message, const struct pccl_log_fields *fields);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines lost in one place, and the worst of their levels, which is the level of the report about them. */
+/* Lines lost in one place, and their highest level, at which the loss is reported. */
 struct loss {
     uint64_t lines;
     enum pccl_log_level level;
@@ -19,8 +19,8 @@ struct line {
     struct line *newer;
     struct loss before;
     enum pccl_log_level level;
-    size_t bytes;        /* of this block */
-    const char *message; /* within text, behind the subsystem */
+    size_t bytes;        /* size of this block */
+    const char *message; /* points into text, after the subsystem */
     char text[];
 };
 
@@ -32,20 +32,20 @@ static uv_cond_t changed;
 
 static pcclLogCallback_t sink;
 static void *sink_user;
-static bool changing; /* one change at a time */
+static bool changing; /* true while the callback is being changed, which is done by one thread at a time */
 static struct line *oldest, *newest;
-static struct loss loss;                     /* after the newest line */
-static uint64_t put, taken, handed;          /* total lines: queued, taken by the worker, and finished */
-static uint64_t barrier;                     /* while changing: lines beyond are for the next callback */
+static struct loss loss;                     /* lines lost after the newest line */
+static uint64_t put, taken, handed;          /* total numbers of lines queued, taken by the worker, and delivered */
+static uint64_t barrier;                     /* during a change: number of lines that go to the previous callback */
 static bool busy;                            /* the worker is delivering a line */
-static enum { NONE, RUNNING, ENDED } worker; /* ENDED: must be joined */
+static enum { NONE, RUNNING, ENDED } worker; /* ENDED: not joined yet */
 static uv_thread_t thread;
 
 static _Thread_local bool inside;
 
 bool pccl_log_queue_inside(void) { return inside; }
 
-/* ---- start, end and fork of a process ---- */
+/* ---- start, end and fork of the process ---- */
 
 static void free_lines(void)
 {
@@ -60,14 +60,14 @@ static void free_lines(void)
 static void before_fork(void) { uv_mutex_lock(&lock); }
 static void after_fork(void) { uv_mutex_unlock(&lock); }
 
-/* Resets the queue in the child of a fork, which has only the forking thread; the lines are its parent's. */
+/* Resets the queue in a forked child, which has only the forking thread. The queued lines belong to the parent. */
 static void after_fork_in_child(void)
 {
     free_lines();
     loss.lines = 0;
     put = taken;
     changing = false;
-    if (!inside) { /* a callback that forked continues in the child, too */
+    if (!inside) { /* if a callback forked, it also continues in the child */
         handed = taken;
         busy = false;
         worker = NONE;
@@ -80,7 +80,7 @@ static void wait_at_exit(void) { pccl_log_queue_wait(EXIT_PATIENCE_MS); }
 
 static void begin(void)
 {
-    (void)uv_mutex_init(&lock); /* cannot fail on the systems we know, and would be refused at their first use */
+    (void)uv_mutex_init(&lock); /* never fails on supported systems */
     (void)uv_cond_init(&changed);
     pccl_fork_call(before_fork, after_fork, after_fork_in_child);
     (void)atexit(wait_at_exit);
@@ -93,7 +93,7 @@ static void hand_over(pcclLogCallback_t callback, void *user, enum pccl_log_leve
 {
     if (callback)
         callback((pcclLogLevel_t)level, subsystem, message, user);
-    else /* removed by a callback, with lines behind it */
+    else /* removed by a callback while lines were queued */
         pccl_log_stderr(level, subsystem, message, NULL);
 }
 
@@ -107,7 +107,7 @@ static void tell_loss(pcclLogCallback_t callback, void *user, const struct loss 
 
 static bool may_take_line(void) { return oldest && !(changing && taken == barrier); }
 
-/* Delivers a line. Caller holds the lock, which is released during the call. */
+/* Delivers a line. The caller holds the lock, which is released during the callback. */
 static void take_one(void)
 {
     struct line *line = may_take_line() ? oldest : NULL;
@@ -151,7 +151,7 @@ static void work(void *argument)
     uv_mutex_unlock(&lock);
 }
 
-/* Joins the ended thread. Caller holds the lock, which that thread no longer takes. */
+/* Joins a thread that has ended. The caller holds the lock, which that thread no longer needs. */
 static void join(void)
 {
     if (worker == ENDED) {
@@ -240,7 +240,7 @@ void pccl_log_queue_set(pcclLogCallback_t callback, void *user)
     uv_mutex_lock(&lock);
     while (changing && !inside)
         uv_cond_wait(&changed, &lock);
-    if (inside) { /* waiting for the callback that runs this code would never end */
+    if (inside) { /* called by the callback itself, so waiting for it would never end */
         change(callback, user);
         uv_mutex_unlock(&lock);
         return;

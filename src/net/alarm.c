@@ -30,7 +30,7 @@ static void on_timer(uv_timer_t *timer)
         start(alarm, alarm->due_us);
     } else if (is_late(alarm) || now_us > alarm->due_us + PCCL_STILL_MS * UINT64_C(1000)) {
         (void)uv_check_start(&alarm->polled, on_polled);
-        /* keeps the poll from blocking, even if other timers of this iteration take longer */
+        /* Keeps the poll from blocking, even if other timers of this iteration take longer. */
         start(alarm, now_us + 1000);
     } else {
         alarm->ring(alarm);

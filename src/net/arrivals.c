@@ -289,7 +289,7 @@ void pccl_arrivals_add(struct pccl_arrivals *arrivals, uv_os_sock_t socket, cons
         make_room(arrivals);
     if (!uv_is_active((uv_handle_t *)&arrivals->timer))
         (void)uv_timer_start(&arrivals->timer, on_period, PERIOD_MS, PERIOD_MS);
-    /* belongs to this user, and peeking could consume descriptors passed with the bytes */
+    /* Belongs to this user, and peeking could consume descriptors passed with the bytes. */
     if (pccl_socket_is_local(socket)) {
         get_ready(arrivals, arrival);
     } else {

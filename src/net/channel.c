@@ -333,7 +333,7 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
                                      rooms->frames, rooms->frames_bytes);
     if (!channel->failed)
         push_after_read(channel);
-    /* counts partial records, because one record can take long on a slow path */
+    /* Counts partial records, because one record can take long on a slow path. */
     if (pccl_secure_has_moved(channel->secure))
         note_moved(channel);
     return got;

@@ -143,7 +143,7 @@ static void on_late(struct pccl_channel *channel)
     void *owner = connection->owner;
     if (events->enter)
         events->enter(owner);
-    /* has no effect if entering has closed the connection */
+    /* Has no effect if entering has closed the connection. */
     end_with(connection, PCCL_END_TIMEOUT, "no answer in time");
     if (events->leave)
         events->leave(owner);
@@ -187,7 +187,7 @@ void pccl_connection_close(struct pccl_connection *connection, uint32_t linger_m
 void pccl_connection_send(struct pccl_connection *connection, const uint8_t *bytes, size_t length)
 {
     if (takes_output(connection) && length > 0)
-        /* a failure is reported when the connection is read */
+        /* A failure is reported when the connection is read. */
         (void)pccl_channel_put(&connection->channel, bytes, length);
 }
 

@@ -673,7 +673,7 @@ void pccl_secure_finish(struct pccl_secure *secure)
         return;
     secure->finished = true;
     if (has_records(secure)) {
-        /* if out of memory, the other side sees a broken connection */
+        /* If out of memory, the other side sees a broken connection. */
         (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0);
         return;
     }

@@ -8,17 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_MS = 50 /* after the system ran out of descriptors or memory */ };
+enum { PAUSE_MS = 50 /* pause after a shortage of descriptors or memory */ };
 
 static const char in_use[] = "in use by another master";
 
 struct pccl_control_visitor {
-    struct pccl_control *control; /* NULL: it does not count any more; the loop still has it */
+    struct pccl_control *control; /* NULL: no longer counted, and waiting to be released by the loop */
     struct pccl_list_node node;
     struct pccl_channel channel;
     struct pccl_print answer;
     const uint8_t *payload;
-    uint8_t *room; /* command */
+    uint8_t *room; /* address of `command`, for the channel */
     uint8_t command[PCCL_TOKENS_COMMAND_MAX + 1];
 };
 
@@ -39,7 +39,7 @@ static void leave(struct pccl_control_visitor *visitor)
     visitor->control = NULL;
 }
 
-/* The answer may have a token in it. */
+/* Overwrites the answer, which may contain a token. */
 static void wipe_answer(struct pccl_control_visitor *visitor)
 {
     if (visitor->answer.bytes)
@@ -65,7 +65,7 @@ static void on_parted(struct pccl_channel *channel) { leave(visitor_of(channel))
 
 static void on_late(struct pccl_channel *channel) { close_at_once(visitor_of(channel)); }
 
-/* The command is whole. */
+/* Executes a complete command and sends the answer. */
 static void answer(struct pccl_control_visitor *visitor, char *end)
 {
     struct pccl_control *control = visitor->control;
@@ -75,7 +75,7 @@ static void answer(struct pccl_control_visitor *visitor, char *end)
         pccl_tokens_command(control->tokens, (const char *)visitor->command, &visitor->answer, &revoked);
     else
         pccl_print_add(&visitor->answer, "no\nthe master runs without encryption, so it has no tokens\n");
-    if (revoked) { /* a visitor that is accepted in this turn of the loop is read in the next one */
+    if (revoked) { /* a client accepted in this iteration of the loop is read in the next one, so there is room */
         PCCL_ASSERT(control->revoked_count < PCCL_COUNT_OF(control->revoked));
         control->revoked[control->revoked_count++] = revoked;
     }
@@ -138,7 +138,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     int error = pccl_socket_accept(control->listening, &accepted, &from);
     if (error == 0)
         welcome(control, accepted);
-    else if (pccl_socket_is_shortage(error)) { /* else the loop would turn without a rest */
+    else if (pccl_socket_is_shortage(error)) { /* otherwise the loop would spin */
         (void)uv_poll_stop(poll);
         (void)uv_timer_start(&control->pause, on_pause_over, PAUSE_MS, 0);
     }
@@ -169,7 +169,8 @@ static int listen_there(struct pccl_control *control, uv_loop_t *loop)
     return 0;
 }
 
-/* Locks the directory, for one of several masters that start at the same time. The system unlocks it if this one dies.
+/*
+ * Locks the directory, because several masters may start at the same time. The system unlocks it if this process dies.
  */
 static enum pccl_status take_lock(struct pccl_control *control, const char *state, struct pccl_text *reason)
 {
@@ -184,7 +185,9 @@ static enum pccl_status take_lock(struct pccl_control *control, const char *stat
                      opened && error == UV_EAGAIN ? in_use : uv_strerror(error));
 }
 
-/* The lock is held, so a socket that does not answer belongs to no master. One without the lock has a former version.
+/*
+ * Listens at the control socket. Since the lock is held, a socket that does not answer is abandoned; one that answers
+ * belongs to an older version, which has no lock.
  */
 static enum pccl_status take_socket(struct pccl_control *control, uv_loop_t *loop, const char *state,
                                     struct pccl_text *reason)

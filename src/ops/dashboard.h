@@ -1,4 +1,4 @@
-/* The page for people: dashboard.html, which the build makes a part of the library (cmake/embed.cmake). */
+/* The dashboard page, dashboard.html, which the build embeds in the library (cmake/embed.cmake). */
 #ifndef PCCL_OPS_DASHBOARD_H
 #define PCCL_OPS_DASHBOARD_H
 

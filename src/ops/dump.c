@@ -14,10 +14,13 @@ static void two_digits(char *text, uint64_t value)
     text[1] = (char)('0' + value % 10);
 }
 
-/* Days since 1970 as a date of the Gregorian calendar: years that begin in March end with the leap day. */
+/*
+ * Writes a number of days since 1970 as a Gregorian date. Computes with years that begin in March, so that the leap day
+ * is the last day.
+ */
 static void put_date(char *text, uint64_t days)
 {
-    days += 719468; /* since the first of March of year 0 */
+    days += 719468; /* days since 1 March of year 0 */
     uint64_t era = days / 146097, day = days % 146097;
     uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
     day -= 365 * year + year / 4 - year / 100;
@@ -30,7 +33,7 @@ static void put_date(char *text, uint64_t days)
     two_digits(text + 8, day + 1);
 }
 
-/* "2026-11-26T19:22:12.123456Z" */
+/* Writes a time such as "2026-11-26T19:22:12.123456Z". */
 static void write_wall(struct pccl_json *json, const char *key, uint64_t wall_us)
 {
     char text[] = "0000-00-00T00:00:00.000000Z";
@@ -44,7 +47,7 @@ static void write_wall(struct pccl_json *json, const char *key, uint64_t wall_us
     pccl_json_string(json, key, text);
 }
 
-/* A moment of our clock as time since another one; null: it has not come. */
+/* Writes a time of our clock relative to another one, or null if it is 0, which means that it has not occurred. */
 static void write_since(struct pccl_json *json, const char *key, uint64_t from_us, uint64_t moment_us)
 {
     if (moment_us == 0)
@@ -75,7 +78,9 @@ static void write_identity(struct pccl_json *json, const struct pccl_instance *i
     pccl_json_number(json, "sequence", instance->use);
 }
 
-/* `count` of a coalesced all-reduce is in bytes; each of its tensors has a type and a reduction. */
+/*
+ * For a coalesced all-reduce, `count` is in bytes, and there is no type or reduction because each tensor has its own.
+ */
 static void write_what(struct pccl_json *json, const struct pccl_descriptor *descriptor)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
@@ -164,7 +169,9 @@ static void write_members(struct pccl_json *json, const struct pccl_recorder *re
     pccl_json_close(json, ']');
 }
 
-/* When the first message began, and the last one had moved, over all flows; 0: none. */
+/*
+ * Return the time of the first message's beginning, and of the last message's end, over all flows; 0 if there is none.
+ */
 static uint64_t first_of(const struct pccl_recorder_flow *flows, uint32_t count)
 {
     uint64_t first_us = 0;
@@ -184,7 +191,7 @@ static uint64_t last_of(const struct pccl_recorder_flow *flows, uint32_t count)
     return last_us;
 }
 
-/* Includes the time until now for a wait that has not ended. */
+/* Returns the waiting time. Includes a wait that has not ended. */
 static uint64_t waited_us(const struct pccl_telemetry_dump *dump, const struct pccl_recorder_entry *entry,
                           const struct pccl_telemetry_counters *flow)
 {
@@ -279,7 +286,7 @@ static void write_operation(struct pccl_json *json, const struct pccl_telemetry_
     pccl_json_close(json, '}');
 }
 
-/* ---- the rest ---- */
+/* ---- other parts ---- */
 
 static void write_connection(struct pccl_json *json, const struct pccl_telemetry_dump *dump,
                              const struct pccl_telemetry_connection *connection)

@@ -1,6 +1,6 @@
 /*
- * A peer's flight recorder as JSON, with the present state that its driver adds. docs/guide/operations.md explains
- * the fields.
+ * Writes a peer's flight recorder as JSON, with the current state that its driver adds. docs/guide/operations.md
+ * explains the fields.
  */
 #ifndef PCCL_OPS_DUMP_H
 #define PCCL_OPS_DUMP_H
@@ -15,7 +15,7 @@ struct pccl_telemetry_member {
     struct pccl_text name; /* may be empty */
 };
 
-/* An operation that another peer has entered and this peer has not. */
+/* An operation that another peer has launched and this peer has not. */
 struct pccl_telemetry_announced {
     struct pccl_id from;
     struct pccl_instance instance;
@@ -28,21 +28,21 @@ struct pccl_telemetry_dump {
     uint32_t group;
     bool connected;
     struct pccl_epoch epoch;
-    uint64_t now_us, wall_us;              /* the same moment on both clocks; wall_us since 1970 */
-    struct pccl_text why;                  /* it is not connected, or the last call failed */
-    struct pccl_text waits;                /* who waits for whom, as the master told */
-    struct pccl_telemetry_member *members; /* of the group, in canonical order */
+    uint64_t now_us, wall_us;              /* the same instant on both clocks; wall_us is since 1970 */
+    struct pccl_text why;                  /* reason why the peer is not connected, or why the last call failed */
+    struct pccl_text waits;                /* known waits and the peers they wait for, as reported by the master */
+    struct pccl_telemetry_member *members; /* members of the group in canonical order */
     uint32_t member_count;
     struct pccl_telemetry_connection *connections;
     uint32_t connection_count;
     struct pccl_telemetry_announced *announced;
     uint32_t announced_count;
-    struct pccl_recorder *recorder; /* a copy, in order of launches */
+    struct pccl_recorder *recorder; /* a copy, in the order of launches */
 };
 
 /*
- * Writes at most `size` bytes, of which the last is a terminator, and returns how many all takes,
- * with it. With less room the text is cut.
+ * Writes at most `size` bytes including the terminator, truncating the text if necessary. Returns the size that the
+ * whole text needs, including the terminator.
  */
 size_t pccl_telemetry_write(const struct pccl_telemetry_dump *dump, char *bytes, size_t size);
 

@@ -6,13 +6,13 @@
 
 /* ---- requests ---- */
 
-/* A line of a head without its end. */
+/* A line of a request's head, without the line end. */
 struct line {
     const char *bytes;
     size_t length;
 };
 
-/* Takes the next line. false: its end has not come yet. */
+/* Takes the next line. Returns false if its end has not arrived yet. */
 static bool take_line(const char *bytes, size_t length, size_t *at, struct line *line)
 {
     const char *end = memchr(bytes + *at, '\n', length - *at);
@@ -26,7 +26,7 @@ static bool take_line(const char *bytes, size_t length, size_t *at, struct line 
     return true;
 }
 
-/* The characters of methods and of the names of headers (RFC 9110, 5.6.2). */
+/* Returns true for characters that are allowed in methods and header names (RFC 9110, 5.6.2). */
 static bool is_token(char byte)
 {
     static const char marks[] = {'!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~'};
@@ -34,7 +34,7 @@ static bool is_token(char byte)
            memchr(marks, byte, sizeof marks) != NULL;
 }
 
-/* Returns the word up to the next blank, which is skipped; an empty one at the end. */
+/* Takes the word up to the next blank, and skips the blank. Returns an empty word at the end of the line. */
 static struct line take_word(struct line *line)
 {
     struct line word = {line->bytes, 0};
@@ -66,7 +66,7 @@ static uint16_t read_method(const struct line *method, struct pccl_http_request 
     return request->head || request->post || equals(method, "GET") ? 0 : 405;
 }
 
-/* "/path?query", or the same behind "http://host". */
+/* Accepts "/path?query", also with "http://host" before it. */
 static uint16_t read_target(struct line target, struct pccl_http_request *request)
 {
     static const char scheme[] = "http://";
@@ -92,7 +92,7 @@ static uint16_t read_target(struct line target, struct pccl_http_request *reques
     return 0;
 }
 
-/* 0, or the status to answer with. */
+/* Returns 0, or the status code of the answer. */
 static uint16_t read_request_line(struct line line, struct pccl_http_request *request)
 {
     struct line method = take_word(&line), target = take_word(&line);
@@ -107,7 +107,7 @@ static uint16_t read_request_line(struct line line, struct pccl_http_request *re
 
 static char lower(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte); }
 
-/* The name of a header, which begins the line. */
+/* Returns true if the line begins with a header of this name. */
 static bool is_called(const struct line *line, size_t length, const char *name)
 {
     size_t i = 0;
@@ -116,7 +116,7 @@ static bool is_called(const struct line *line, size_t length, const char *name)
     return i == length && name[i] == '\0';
 }
 
-/* Keeps the value of a header that matters. Returns false if the header is a repeated one. */
+/* Stores the value of a header that is needed. Returns false if such a header occurs twice. */
 static bool keep_header(const struct line *line, size_t name, struct pccl_http_request *request)
 {
     struct pccl_http_value *value = is_called(line, name, "host")            ? &request->host
@@ -170,7 +170,7 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
         if (!read_header(&line, request))
             wrong = 400;
         if (wrong == 400)
-            break; /* it speaks something else, and may never send the end of a head */
+            break; /* not HTTP, so the end of the head may never arrive */
     }
     if (wrong != 400)
         return end;
@@ -178,9 +178,9 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
     return PCCL_HTTP_BAD;
 }
 
-/* ---- who asks ---- */
+/* ---- origin of requests ---- */
 
-/* Without the port and without brackets. */
+/* Returns the host without port and brackets. */
 static struct line host_of(const struct pccl_http_value *value)
 {
     struct line host = {value->bytes, 0};
@@ -197,7 +197,7 @@ static struct line host_of(const struct pccl_http_value *value)
 static bool is_name(const struct line *host, const char *name)
 {
     size_t length = host->length;
-    length -= length > 1 && host->bytes[length - 1] == '.'; /* of a name in full */
+    length -= length > 1 && host->bytes[length - 1] == '.'; /* root of a fully qualified name */
     size_t i = 0;
     while (i < length && lower(host->bytes[i]) == lower(name[i]) && name[i] != '\0')
         i++;
@@ -216,7 +216,10 @@ static bool is_host(const struct pccl_http_value *value, const char *const *name
     return known;
 }
 
-/* Returns true if public DNS has no such name: it has no dot, or a top-level domain that is reserved for networks. */
+/*
+ * Returns true if public DNS cannot have this name, because it has no dot or a top-level domain reserved for private
+ * networks.
+ */
 static bool is_private(const struct pccl_http_value *value)
 {
     static const struct line tops[] = {{"local", 5}, {"internal", 8}};

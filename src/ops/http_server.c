@@ -9,9 +9,9 @@
 
 enum {
     ACCEPTS_PER_VISIT = 8,
-    GRANT_MS = 20,        /* between two looks at those who wait for their handshake */
-    PAUSE_MS = 500,       /* after the system ran out of descriptors or memory: the peers come first */
-    DRAIN_MAX = 64 << 10, /* bytes after the request that are discarded */
+    GRANT_MS = 20,        /* interval at which waiting handshakes are started */
+    PAUSE_MS = 500,       /* pause after a shortage of descriptors or memory, because peers have priority */
+    DRAIN_MAX = 64 << 10, /* limit for bytes after the request that are discarded */
 };
 
 struct pccl_http_visitor {
@@ -19,14 +19,14 @@ struct pccl_http_visitor {
     struct pccl_http_visitor *older, *newer;
     struct pccl_address address;
     struct pccl_channel channel;
-    uint32_t wanted;             /* 0: nothing, or answered */
-    bool asks;                   /* its request has come, and the owner has not taken it */
-    bool head;                   /* it wants no body */
-    bool waits;                  /* for its turn to shake hands */
+    uint32_t wanted;             /* number of the page that it waits for, or 0 */
+    bool asks;                   /* its request has been received but not taken by the owner */
+    bool head;                   /* HEAD request: expects no body */
+    bool waits;                  /* waits for its turn to begin the handshake */
     bool is_loopback;            /* accepted at a loopback address */
-    struct pccl_http_body *body; /* that is sent */
+    struct pccl_http_body *body; /* body being sent */
     const uint8_t *payload;
-    uint8_t *room; /* request */
+    uint8_t *room; /* address of `request`, for the channel */
     uint8_t request[PCCL_HTTP_HEAD_MAX];
 };
 
@@ -58,7 +58,7 @@ static struct pccl_http_visitor *visitor_of(struct pccl_channel *channel)
     return PCCL_CONTAINER_OF(channel, struct pccl_http_visitor, channel);
 }
 
-/* It does not count any more; the loop still has it. */
+/* Removes the client from the list and the count. The loop releases it later. */
 static void leave(struct pccl_http_visitor *visitor)
 {
     struct pccl_http_server *server = visitor->server;
@@ -152,7 +152,7 @@ static const char *complaint(uint16_t code)
     }
 }
 
-/* The request is read, or as much of it as there is room for. */
+/* Parses the request, or as much of it as has been received. */
 static void judge(struct pccl_http_visitor *visitor)
 {
     struct pccl_http_request request;
@@ -191,7 +191,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
     struct pccl_http_visitor *visitor = visitor_of(channel);
     size_t budget = PCCL_HTTP_HEAD_MAX;
     (void)pccl_channel_begin(channel, ready);
-    if (has_asked(visitor)) { /* it said enough; whatever it says now, it gets its answer or is gone */
+    if (has_asked(visitor)) { /* ignores everything after the request */
         pccl_channel_watch(channel, 0);
         return;
     }
@@ -209,7 +209,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
         pccl_channel_watch(channel, has_asked(visitor) ? 0 : UV_READABLE);
 }
 
-/* With words, where it would understand any. */
+/* Closes the connection, with an answer if the client can understand it. */
 static void drop(struct pccl_http_visitor *visitor, uint16_t code, const char *words)
 {
     visitor->server->dropped++;
@@ -225,8 +225,8 @@ static void on_late(struct pccl_channel *channel)
 }
 
 /*
- * The oldest of the address with the most; or, of those that wait for their handshake, of the address with the
- * fewest. NULL: none.
+ * If `most`, returns the oldest client of the address with the most clients. Otherwise returns the oldest client that
+ * waits for its handshake, from the address with the fewest clients. Returns NULL if there is none.
  */
 static struct pccl_http_visitor *find(const struct pccl_http_server *server, bool most)
 {
@@ -360,7 +360,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* 0, or why not; the socket is closed then. */
+/* Returns 0, or an error, and then closes the socket. */
 static int watch(struct pccl_http_server *server, uv_os_sock_t socket, bool is_loopback)
 {
     uv_poll_t *poll = &server->polls[server->socket_count];
@@ -391,7 +391,7 @@ int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *a
         if (error == 0)
             error = watch(server, socket, pccl_address_is_loopback(&addresses[i]));
         if (error == 0 || (pccl_socket_lacks_family(error) && (i + 1 < count || server->socket_count > 0)))
-            continue; /* of a name that has two */
+            continue; /* one address family of a host that has two */
         pccl_text_format(reason, "cannot listen on %s for HTTP: %s", pccl_address_str(&addresses[i]),
                          uv_strerror(error));
         pccl_http_close(server);

@@ -2,7 +2,7 @@
 
 #include "wire/describe.h"
 
-/* One function for each row of the table: its series, behind HELP and TYPE. */
+/* Each row of the table has a function, which writes its series after HELP and TYPE. */
 #define PCCL_METRIC_DECLARE(name, type, labels, help)                                                                  \
     static void write_##name(const struct pccl_figures *f, const char *metric, struct pccl_print *print);
 PCCL_METRICS(PCCL_METRIC_DECLARE)
@@ -39,7 +39,7 @@ static void write_labeled(struct pccl_print *print, const char *metric, const ch
     pccl_print_add(print, "\n");
 }
 
-/* "not_warm" of REFUSAL_NOT_WARM. */
+/* Returns the name of a reason in lower case, for example "not_warm" for REFUSAL_NOT_WARM. */
 static const char *reason_name(uint32_t reason, struct pccl_text *text)
 {
 #define PCCL_REASON_NAME(name, value, words) [value] = #name,

@@ -1,6 +1,6 @@
 /*
- * The metrics of a master, for Prometheus. One table gives the exposition and docs/METRICS.md. No metric has a peer,
- * a group or a tag as a label, so there are fewer than 200 series, whatever the run is.
+ * The metrics of a master, for Prometheus. A single table generates the exposition and docs/METRICS.md. No metric has a
+ * peer, a group or a tag as a label, so the number of series is always below 200.
  */
 #ifndef PCCL_OPS_METRICS_H
 #define PCCL_OPS_METRICS_H
@@ -8,7 +8,7 @@
 #include "core/print.h"
 #include "master/figures.h"
 
-/* X(name, without "pccl_"; type; labels, as people read them; help) */
+/* X(name without "pccl_", type, labels as shown in the documentation, help) */
 #define PCCL_METRICS(X)                                                                                                \
     X(build_info, gauge, "version, protocol", "Always 1; the labels have the version.")                                \
     X(uptime_seconds, gauge, "", "Time since this master started.")                                                    \
@@ -50,7 +50,7 @@
 
 enum { PCCL_METRICS_BYTES_MAX = 1 << 20 };
 
-/* Appends the exposition: text format 0.0.4. Of the figures the peers, groups and waits need not be there. */
+/* Appends the exposition in text format 0.0.4. The peers, groups and waits of the figures are not used. */
 void pccl_metrics_write(const struct pccl_figures *figures, struct pccl_print *print);
 
 #endif

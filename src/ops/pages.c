@@ -8,10 +8,13 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_RETURNING] = "returning",
                                         [PCCL_STANDING_LEAVING] = "leaving"};
 
-/* The items in order: the head, then one for each row of links, peer, group, verdict and wait, then the tail. */
+/*
+ * Items in the order of the page: the head, one item for each row of links, peer, group, verdict and wait, and the
+ * tail.
+ */
 enum part { HEAD, ROW, PEER, GROUP, VERDICT, WAIT, TAIL };
 
-/* *index: which of its kind. */
+/* Returns the kind of item number `at`. *index is its index among the items of this kind. */
 static enum part part_of(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
 {
     const uint32_t counts[] = {[HEAD] = 1,
@@ -43,7 +46,7 @@ static const char *collective_of(const struct pccl_wait *wait) { return pccl_col
 
 /* ---- JSON ---- */
 
-/* JSON has no exact numbers of 64 bits: tags are texts. */
+/* Writes a 64-bit number as a string, because JSON numbers are not exact. Used for tags. */
 static void put_exact(struct pccl_json *json, const char *key, uint64_t value)
 {
     struct pccl_text text;
@@ -66,7 +69,7 @@ static void put_id_or_null(struct pccl_json *json, const char *key, const struct
         pccl_json_id(json, key, id);
 }
 
-/* Writes the call in the words of messages, or null if the peer is in its own code or unknown. */
+/* Writes the call in the words used in messages, or null if the peer is in its own code or its call is unknown. */
 static void put_place(struct pccl_json *json, const struct pccl_place *place)
 {
     struct pccl_text words;
@@ -163,14 +166,17 @@ static void json_head(const struct pccl_figures *f, struct pccl_json *json)
     pccl_json_open(json, "links", '[');
 }
 
-/* One of a list of the first level. */
+/* Begins an object in a top-level list. */
 static void open_item(struct pccl_json *json)
 {
     pccl_json_begin_line(json);
     pccl_json_open(json, NULL, '{');
 }
 
-/* Rates and round trips of the links to each rank; 0: nothing gets through; null: unknown, or the rank itself. */
+/*
+ * Writes the rates and round trips of the links to each rank. 0 means unreachable; null means unknown, or the rank
+ * itself.
+ */
 static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
 {
     open_item(json);
@@ -298,12 +304,12 @@ static void json_verdict(const struct pccl_figures *f, const struct pccl_verdict
     pccl_json_close(json, '}');
 }
 
-/* The next list begins with this item, which may be one of a later list. */
+/* Ends the current list and begins the next ones, if item number `at` is the first one of a later list. */
 static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_json *json)
 {
     const struct {
         const char *name;
-        uint32_t items; /* of the list before it */
+        uint32_t items; /* number of items in the previous lists */
     } lists[] = {
         {"peers", f->row_count}, {"groups", f->peer_count}, {"verdicts", f->group_count}, {"calls", f->verdict_count}};
     uint32_t begin = 1;
@@ -347,7 +353,7 @@ static void put_line(struct pccl_print *print, const struct pccl_text *text)
     pccl_print_add(print, "\n");
 }
 
-/* "peer 1a2b3c4d 'trainer-3'" */
+/* Appends a peer, for example "peer 1a2b3c4d 'trainer-3'". */
 static void add_peer(struct pccl_text *text, const struct pccl_figures *f, const struct pccl_id *id)
 {
     const struct pccl_peer_figure *peer = find_peer(f, id);
@@ -470,7 +476,10 @@ static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait
     text_missing(f, wait, print);
 }
 
-/* "slow link: from peer a 'x' to peer b 'y' of group 0, for 3 s", with evidence and action. */
+/*
+ * Writes a verdict, for example "slow link: from peer a 'x' to peer b 'y' of group 0, for 3 s", with evidence and
+ * action.
+ */
 static void text_verdict(const struct pccl_figures *f, const struct pccl_verdict_figure *verdict,
                          struct pccl_print *print)
 {
@@ -499,7 +508,7 @@ bool pccl_page_text(const struct pccl_figures *f, uint32_t *at, struct pccl_prin
     enum part part = part_of(f, (*at)++, &index);
     switch (part) {
     case HEAD: text_head(f, print); break;
-    case ROW: break; /* for programs */
+    case ROW: break; /* only in JSON */
     case PEER: text_peer(f, &f->peers[index], print); break;
     case GROUP: text_group(f, &f->groups[index], print); break;
     case WAIT: text_wait(f, &f->waits[index], print); break;

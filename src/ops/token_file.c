@@ -13,10 +13,10 @@ enum {
     DIGITS = 2 * HALF,
     CHECK_DIGITS = 8,
     PAD = 4096,
-    WORD_MAX = PCCL_TOKEN_FILE_LABEL_MAX + 1 /* is too long */
+    WORD_MAX = PCCL_TOKEN_FILE_LABEL_MAX + 1 /* longer than any valid word */
 };
 
-enum { REVOKED_DIGITS = 20 }; /* the most that a revocation adds to the text */
+enum { REVOKED_DIGITS = 20 }; /* maximum number of characters that a revocation adds to the text */
 
 _Static_assert(PCCL_PUBLIC_BYTES == 2 * HALF, "a key is written as two ids");
 
@@ -63,7 +63,7 @@ struct pccl_pass *pccl_token_file_numbered(const struct pccl_token_file *book, u
     return NULL;
 }
 
-/* Reads the digits of a number up to `most`. Returns false without a digit or with a larger number. */
+/* Reads a decimal number. Returns false if there are no digits, or if it exceeds `most`. */
 static bool take_number(const char **at, const char *end, uint64_t most, uint64_t *number)
 {
     const char *begin = *at;
@@ -74,7 +74,8 @@ static bool take_number(const char **at, const char *end, uint64_t most, uint64_
             return false;
         *number = *number * 10 + digit;
     }
-    return *at > begin && (*begin != '0' || *at == begin + 1); /* one text for each number */
+    /* Rejects leading zeros, so that each number has only one text. */
+    return *at > begin && (*begin != '0' || *at == begin + 1);
 }
 
 struct pccl_pass *pccl_token_file_named(const struct pccl_token_file *book, const char *name)
@@ -101,7 +102,7 @@ static bool is_dead(const struct pccl_pass *pass, uint64_t now_s)
     return pass->revoked_s != 0 || has_expired(pass, now_s) || is_used_up(pass);
 }
 
-/* They cannot come back, so others can have their places. */
+/* Forgets the peers that used a pass that no longer exists. They cannot rejoin, so others can have their entries. */
 static void forget_guests(struct pccl_token_file *book, uint32_t number)
 {
     uint32_t kept = 0;
@@ -122,7 +123,7 @@ void pccl_token_file_drop(struct pccl_token_file *book, uint32_t number)
     forget_guests(book, number);
 }
 
-/* Takes a revoked pass first: peers of the other passes may still come back. */
+/* Makes room for a pass. Prefers to drop a revoked one, because peers of other passes may still rejoin. */
 static bool make_room(struct pccl_token_file *book, uint64_t now_s)
 {
     const struct pccl_pass *found = NULL;
@@ -138,7 +139,7 @@ static bool make_room(struct pccl_token_file *book, uint64_t now_s)
     return found != NULL;
 }
 
-/* NULL: these terms are good. */
+/* Returns NULL if the terms are valid. */
 static const char *fault_of(const struct pccl_terms *terms)
 {
     size_t length = pccl_string_length(terms->label, PCCL_TOKEN_FILE_LABEL_MAX);
@@ -158,7 +159,7 @@ static const char *fault_of(const struct pccl_terms *terms)
                : NULL;
 }
 
-/* A place for another pass. NULL: memory is short. */
+/* Makes room for one more pass, which the caller initializes and counts. Returns NULL if out of memory. */
 static struct pccl_pass *append(struct pccl_token_file *book)
 {
     struct pccl_pass *passes =
@@ -202,7 +203,7 @@ bool pccl_token_file_revoke(struct pccl_token_file *book, struct pccl_pass *pass
     return true;
 }
 
-/* ---- who may ---- */
+/* ---- permissions ---- */
 
 static bool is_guest(const struct pccl_token_file *book, const struct pccl_pass *pass, const struct pccl_id *digest)
 {
@@ -212,7 +213,10 @@ static bool is_guest(const struct pccl_token_file *book, const struct pccl_pass 
     return false;
 }
 
-/* The pass with the most guests, of those without a number of uses; `pass` if no other one has more. NULL: none. */
+/*
+ * Returns the pass with the most recorded peers among those without a limited number of uses, or NULL if there is none.
+ * Prefers `pass` in case of a tie.
+ */
 static struct pccl_pass *most_crowded(const struct pccl_token_file *book, struct pccl_pass *pass)
 {
     struct pccl_pass *found = pass->uses == 0 && pass->used > 0 ? pass : NULL;
@@ -223,8 +227,9 @@ static struct pccl_pass *most_crowded(const struct pccl_token_file *book, struct
 }
 
 /*
- * Removes the oldest guest of the most crowded pass: that peer cannot come back after its token's end. So the
- * guests of one token cannot take more than an equal share from the others. Returns false if there is no guest.
+ * Forgets the peer that was recorded first for the pass with the most recorded peers. That peer cannot rejoin after its
+ * token has expired. The peers of one token therefore cannot displace more than their share of the others. Returns
+ * false if no peer can be forgotten.
  */
 static bool make_room_for_guest(struct pccl_token_file *book, struct pccl_pass *pass)
 {
@@ -242,7 +247,7 @@ static bool make_room_for_guest(struct pccl_token_file *book, struct pccl_pass *
     return true;
 }
 
-/* false: no room or no memory. */
+/* Records a peer. Returns false if there is no room, or if out of memory. */
 static bool note_guest(struct pccl_token_file *book, struct pccl_pass *pass, const struct pccl_id *digest)
 {
     book->forgotten.pass = 0;
@@ -277,7 +282,7 @@ void pccl_token_file_keep(struct pccl_token_file *book, struct pccl_pass *pass, 
         (void)note_guest(book, pass, digest);
 }
 
-/* NULL: it may. */
+/* Returns NULL if the role is permitted. */
 static const char *objection(const struct pccl_token_file *book, const struct pccl_pass *pass, enum pccl_role role,
                              const struct pccl_id *digest, uint64_t now_s)
 {
@@ -304,7 +309,8 @@ enum pccl_status pccl_token_file_admit(struct pccl_token_file *book, struct pccl
     *noted = false;
     if (why == NULL && limited && digest != NULL && !is_guest(book, pass, digest)) {
         *noted = note_guest(book, pass, digest);
-        if (!*noted && pass->uses != 0) /* else it only could not come back after the token's end */
+        /* Without a limit, the peer merely could not rejoin after the token has expired. */
+        if (!*noted && pass->uses != 0)
             why =
                 "cannot be used: too many peers have joined with this master's tokens; revoke old tokens to make room";
     }
@@ -327,7 +333,9 @@ static void print_key(struct pccl_print *print, const uint8_t key[PCCL_PUBLIC_BY
     pccl_print_add_id(print, &halves[1]);
 }
 
-/* Ends a line with the first digits of its digest, which is keyed with the digest of the line before; at first with 0.
+/*
+ * Ends a line with the first digits of its digest, which is keyed with the digest of the previous line (0 for the first
+ * line).
  */
 static void end_line_with_check(struct pccl_print *print, uint32_t begin, struct pccl_id *chain)
 {
@@ -380,13 +388,13 @@ void pccl_token_file_pad(const struct pccl_token_file *book, struct pccl_print *
 }
 
 struct reader {
-    const char *at, *end; /* of the present line */
+    const char *at, *end; /* rest of the current line */
     uint32_t line;
-    bool checked, damaged; /* lines have checksums; the one of this line is wrong */
+    bool checked, damaged; /* lines have checksums; the current line's is wrong */
     struct pccl_id chain;
 };
 
-/* Reads the next line. Returns false if no complete line is left. */
+/* Moves to the next line. Returns false if no complete line is left. */
 static bool next_line(struct reader *reader, const char **rest, const char *end)
 {
     const char *newline = memchr(*rest, '\n', (size_t)(end - *rest));
@@ -408,7 +416,7 @@ static bool take_words(struct reader *reader, const char *words)
     return true;
 }
 
-/* Takes the checksum off the end of the line. Returns false if it is wrong or missing. */
+/* Removes the checksum from the end of the line. Returns false if it is wrong or missing. */
 static bool take_check(struct reader *reader)
 {
     struct pccl_id key = reader->chain;
@@ -488,7 +496,7 @@ static bool read_guest(struct pccl_token_file *book, struct reader *reader)
            note_guest(book, pass, &digest);
 }
 
-/* Returns false if the line is not valid in a book or memory is short. *ended: it is the last line. */
+/* Reads a line into the book. Returns false if it is invalid, or if out of memory. *ended is set for the last line. */
 static bool read_line(struct pccl_token_file *book, struct reader *reader, bool *ended)
 {
     uint64_t number;
@@ -520,7 +528,7 @@ enum pccl_status pccl_token_file_read(struct pccl_token_file *book, const char *
     bool ended = false, good = true;
     while (good && !ended && next_line(&reader, &rest, end))
         good = read_line(book, &reader, &ended);
-    while (good && ended && reader.checked && rest < end && *rest == '\n') /* room that is reserved */
+    while (good && ended && reader.checked && rest < end && *rest == '\n') /* skips padding */
         rest++;
     if (good && ended && rest == end)
         return PCCL_OK;
@@ -533,9 +541,9 @@ enum pccl_status pccl_token_file_read(struct pccl_token_file *book, const char *
     return PCCL_MALFORMED;
 }
 
-/* ---- for people ---- */
+/* ---- listing ---- */
 
-/* "3d 4h", "25m 10s": the two largest units. */
+/* Prints a duration in its two largest units, for example "3d 4h" or "25m 10s". */
 static void print_span(struct pccl_print *print, uint64_t seconds)
 {
     if (seconds >= 86400)

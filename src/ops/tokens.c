@@ -16,14 +16,14 @@ static const char run_label[] = "run token";
 struct pccl_tokens {
     struct pccl_token_file book;
     uint8_t pin[PCCL_PIN_BYTES];
-    uint8_t run_key[PCCL_PUBLIC_BYTES]; /* of the run's own token */
-    bool run_checked;                   /* its text had a checksum */
-    bool joins;                         /* peers come with tokens */
-    bool changed;                       /* the book, and it is not written yet */
-    bool owes;                          /* a revocation is not on disk yet; the write must reach the disk */
-    bool told;                          /* that it cannot be written */
-    bool admits;                        /* a use of this turn has been admitted, and is not written yet */
-    uint64_t tried_s;                   /* when writing failed last */
+    uint8_t run_key[PCCL_PUBLIC_BYTES]; /* public key of the run's own token */
+    bool run_checked;                   /* the text of the run's token had a checksum */
+    bool joins;                         /* peers join with tokens */
+    bool changed;                       /* the book has changed since it was last written */
+    bool owes;                          /* a revocation is not on disk yet, and must be written durably */
+    bool told;                          /* a failure to write has been logged */
+    bool admits;      /* a use in this iteration of the loop has been admitted but is not written yet */
+    uint64_t tried_s; /* time of the last failed write */
     void (*each)(void *context, uint32_t pass);
     void *context;
     char path[2 * PCCL_PARAM_BYTES_MAX];
@@ -36,7 +36,7 @@ static uint64_t now_s(void)
     return now > 0 ? (uint64_t)now : 0;
 }
 
-/* ---- the file ---- */
+/* ---- the token file ---- */
 
 static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
@@ -61,9 +61,9 @@ static enum pccl_status load(struct pccl_tokens *tokens, struct pccl_text *reaso
 }
 
 enum purpose {
-    TRY,    /* only finds out whether it can be written */
-    CHANGE, /* the file survives a loss of power */
-    REVOKE  /* likewise, and takes the space that is reserved */
+    TRY,    /* only check whether the file can be written */
+    CHANGE, /* write durably */
+    REVOKE  /* write durably, using the reserved space if necessary */
 };
 
 static enum pccl_status write_text(const struct pccl_tokens *tokens, const struct pccl_print *text,
@@ -135,8 +135,8 @@ void pccl_tokens_save(struct pccl_tokens *tokens)
 static bool is_runs(const struct pccl_pass *pass) { return strcmp(pass->label, run_label) == 0; }
 
 /*
- * Ends the earlier tokens of the run when another one replaces them: tokens of files are revoked. A shared secret
- * may be wrong, and the earlier one may return; its pass is dropped, unless it was revoked.
+ * Ends the run's earlier tokens when a new one replaces them. Tokens from files are revoked. A token from a shared
+ * secret is dropped unless it was revoked, because the new secret may be a mistake, and the earlier one may return.
  */
 static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
@@ -159,7 +159,7 @@ static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text
     return PCCL_OK;
 }
 
-/* *added: the run's own token was not in the book, and is now. */
+/* Adds the run's own token to the book if it is missing, and sets *added in that case. */
 static enum pccl_status note_run(struct pccl_tokens *tokens, bool *added, struct pccl_text *reason)
 {
     struct pccl_terms terms = {.role = PCCL_ROLE_JOIN};
@@ -208,13 +208,13 @@ struct pccl_tokens *pccl_tokens_open(const char *path, const struct pccl_token *
 enum pccl_status pccl_tokens_begin(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
     bool added;
-    pccl_token_file_fini(&tokens->book); /* a former start of the master may have failed */
+    pccl_token_file_fini(&tokens->book); /* an earlier start of the master may have failed */
     enum pccl_status status = load(tokens, reason);
     if (status == PCCL_OK)
         status = note_run(tokens, &added, reason);
     if (status != PCCL_OK)
         return status;
-    tokens->changed = true; /* until it is written; this reserves space, too */
+    tokens->changed = true; /* until it has been written, which also reserves space */
     status = store(tokens, CHANGE, reason);
     if (status == PCCL_OK || added)
         return status;
@@ -236,7 +236,7 @@ void pccl_tokens_set_peers(struct pccl_tokens *tokens, void (*each)(void *contex
     tokens->context = context;
 }
 
-/* ---- who comes ---- */
+/* ---- admission ---- */
 
 enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_PUBLIC_BYTES])
 {
@@ -248,9 +248,10 @@ enum pccl_keys_verdict pccl_tokens_judge(void *context, const uint8_t key[PCCL_P
 }
 
 /*
- * Checks that the use that was just noted can be written: pccl_tokens_save writes all uses of a turn at once, since
- * each write takes the disk's time. After a failure it writes each one here. The reason has the token's number and
- * label. Not OK, with a reason: it cannot be written, and is taken back.
+ * Checks that a use that was just recorded can be written. pccl_tokens_save writes all uses of a loop iteration at
+ * once, because each write takes disk time; after a failure, this function writes each use immediately. On entry,
+ * *reason contains the token's number and label. If the use cannot be written, undoes it and returns an error with a
+ * reason.
  */
 static enum pccl_status check_use(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
@@ -275,7 +276,7 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     struct pccl_id digest = pccl_secret_digest(peer);
     bool noted;
     *pass = found ? found->number : 0;
-    if (!found) /* it made room for another one since its handshake */
+    if (!found) /* dropped to make room for another token since the handshake */
         return pccl_fail(reason, PCCL_REFUSED, "its token is no longer valid at this master");
     enum pccl_status status =
         pccl_token_file_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);
@@ -319,7 +320,7 @@ static void refuse(struct pccl_print *answer, const char *words)
     pccl_print_add(answer, "\n");
 }
 
-/* Takes a number and the blank behind it. */
+/* Takes a number and the blank that follows it. */
 static bool take_number(const char **at, uint64_t most, uint64_t *number)
 {
     char *end;
@@ -346,7 +347,7 @@ static bool read_terms(const char *at, struct pccl_terms *terms)
     return true;
 }
 
-/* Its pass, in the book and the file. NULL, with a reason: it is in neither. */
+/* Adds a pass to the book and the file. On failure, adds it to neither and returns NULL with a reason. */
 static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *token, const struct pccl_terms *terms,
                              struct pccl_text *reason)
 {
@@ -426,9 +427,9 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
     refuse(answer, reason.bytes);
 }
 
-/* ---- another token of the run ---- */
+/* ---- rotation of the run's token ---- */
 
-/* Replaces the token in the file of the run's token. */
+/* Replaces the token in the run's token file. */
 static enum pccl_status write_run(const struct pccl_tokens *tokens, const struct pccl_token *token,
                                   struct pccl_text *reason)
 {
@@ -440,7 +441,7 @@ static enum pccl_status write_run(const struct pccl_tokens *tokens, const struct
     return status;
 }
 
-/* Returns true if the file of the run's token may contain this token after a failed write. */
+/* Returns true if the run's token file may contain this token although writing it has failed. */
 static bool may_be_written(const struct pccl_tokens *tokens, const struct pccl_token *token)
 {
     char text[PCCL_TOKEN_TEXT + 1], present[PCCL_TOKEN_TEXT + 2];
@@ -455,7 +456,7 @@ static bool may_be_written(const struct pccl_tokens *tokens, const struct pccl_t
     return may;
 }
 
-/* Ends all other tokens of the run at that time, unless they end earlier. Their peers stay. */
+/* Sets the expiry of all other tokens of the run to this time, unless they expire earlier. Their peers stay. */
 static void end_others(struct pccl_tokens *tokens, uint32_t number, uint64_t ends_s)
 {
     for (uint32_t i = 0; i < tokens->book.count; i++) {
@@ -470,8 +471,8 @@ static void end_others(struct pccl_tokens *tokens, uint32_t number, uint64_t end
 }
 
 /*
- * Writes the book with both tokens, then the file of the run's token, then the end of the former one. So after a crash
- * in between the token in that file is good, and a second call completes the change.
+ * Writes the book with both tokens, then the run's token file, and then the expiry of the old token. If the master
+ * crashes in between, the token in the file is therefore valid, and a second call completes the rotation.
  */
 static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_print *answer)
 {

@@ -14,9 +14,9 @@
 
 enum {
     IDLE_SHARE = 20,        /* a page is reused for this multiple of the time that it took to make */
-    SLICE_ITEMS = 64,       /* peers or calls: about 0.1 ms; */
-    SLICE_BYTES = 16 << 10, /* or fewer, where they are long */
-    TOKEN_FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8, /* more than a token needs */
+    SLICE_ITEMS = 64,       /* maximum number of items in a slice, which take about 0.1 ms */
+    SLICE_BYTES = 16 << 10, /* maximum size of a slice, for long items */
+    TOKEN_FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8, /* more than any token needs */
 };
 
 static const struct kind {
@@ -38,7 +38,7 @@ static void answer_bytes(struct pccl_http_visitor *visitor, const char *type, co
     pccl_http_body_leave(body);
 }
 
-/* "/drain/<id>", "/expel/<id>", "/optimize". */
+/* Parses "/drain/<id>", "/expel/<id>" and "/optimize". */
 static bool read_command(const char *path, enum pccl_master_command *command, struct pccl_id *peer)
 {
     static const struct {
@@ -59,7 +59,7 @@ static bool read_command(const char *path, enum pccl_master_command *command, st
 
 static bool takes_commands(const struct pccl_web *pages) { return pages->token[0] != '\0' || pages->tokens; }
 
-/* Has it shown a token for that? Otherwise it is told. */
+/* Returns true if the request's token allows this role; otherwise answers 401. */
 static bool may(struct pccl_web *pages, struct pccl_http_visitor *visitor, const struct pccl_http_request *request,
                 enum pccl_role role)
 {
@@ -85,7 +85,7 @@ static bool may(struct pccl_web *pages, struct pccl_http_visitor *visitor, const
     return false;
 }
 
-/* Returns true if the visitor may give the command that it asks for; otherwise refuses it. */
+/* Returns true if the client may give the command that it requests; otherwise answers with an error. */
 static bool check_command(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                           const struct pccl_http_request *request, enum pccl_master_command *command,
                           struct pccl_id *peer)
@@ -199,7 +199,7 @@ static void fill_in(const struct pccl_web *pages, struct pccl_driver_figures *dr
     driver->longest_us = pccl_max_u64(pages->longest_us, pages->longest_before_us);
 }
 
-/* false: out of memory. */
+/* Starts making a page. Returns false if out of memory. */
 static bool begin(struct pccl_web *pages, uint32_t kind, struct pccl_master *machine,
                   const struct pccl_driver_figures *driver, uint64_t now_us)
 {
@@ -223,7 +223,10 @@ static void hand_out(struct pccl_web *pages, uint32_t kind)
     pccl_http_answer_all(&pages->http, kind + 1, kinds[kind].type, pages->pages[kind].body);
 }
 
-/* So that making pages takes no more than a small share of the loop's time, however many ask. */
+/*
+ * Returns true if a page can be reused. This limits the share of the loop's time that is spent on pages, regardless of
+ * the number of clients.
+ */
 static bool is_fresh(const struct pccl_page *page, uint64_t now_us)
 {
     return page->body && now_us < page->taken_us + IDLE_SHARE * page->cost_us;
@@ -246,7 +249,7 @@ static void work_on(struct pccl_web *pages, uint32_t kind, struct pccl_master *m
     if (more)
         return;
     pccl_figures_fini(&page->figures);
-    hand_out(pages, kind); /* without memory: that, in words */
+    hand_out(pages, kind); /* if out of memory, this answers with an error */
 }
 
 bool pccl_web_work(struct pccl_web *pages, struct pccl_master *machine, const struct pccl_driver_figures *driver,
@@ -268,7 +271,7 @@ bool pccl_web_work(struct pccl_web *pages, struct pccl_master *machine, const st
 
 void pccl_web_note_turn(struct pccl_web *pages, uv_loop_t *loop, uint64_t now_us)
 {
-#if UV_VERSION_HEX >= 0x012700 /* 1.39 */
+#if UV_VERSION_HEX >= 0x012700 /* libuv 1.39 */
     uint64_t waited_ns = uv_metrics_idle_time(loop);
 #else
     uint64_t waited_ns = now_us * 1000;
@@ -319,7 +322,7 @@ enum pccl_status pccl_web_read_token(const char *path, char token[PCCL_ADMIN_TOK
                                    "create one with 'openssl rand -hex 32'");
 }
 
-/* Checks that an address beyond this machine has HTTPS and a token, unless `insecure` permits HTTP. */
+/* Checks that an address that other machines can reach has HTTPS and a token, unless `insecure` allows HTTP. */
 static enum pccl_status check_public(const struct pccl_web *pages, const struct pccl_address *address,
                                      struct pccl_text *reason)
 {

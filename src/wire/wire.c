@@ -428,7 +428,7 @@ static bool decode_list(struct decoder *d, const struct pccl_wire_field *field, 
 {
     const struct pccl_wire_layout *item = field->layout();
     size_t start = (d->scratch_used + 15) / 16 * 16;
-    /* verified at compile time for every message */
+    /* Verified at compile time for every message. */
     PCCL_ASSERT(start + (size_t)count * item->size <= PCCL_WIRE_SCRATCH_BYTES);
     uint8_t *items = d->scratch->bytes + start;
     d->scratch_used = start + (size_t)count * item->size;

@@ -1,7 +1,7 @@
 /*
- * The configuration file: lines `key = value` in a small part of TOML. A value is a string in double quotes (with \" \\
- * \n \t \r) or single quotes (without escapes), a number, true or false; for listen also an array of strings, which may
- * span lines. '#' begins a comment.
+ * Reads the configuration file: lines `key = value` in a small subset of TOML. A value is a string in double quotes
+ * (with \" \\ \n \t \r) or in single quotes (without escapes), a number, true or false. The value of listen may also be
+ * an array of strings, which may span several lines. '#' begins a comment.
  */
 #include "settings.h"
 
@@ -14,9 +14,9 @@ enum { FILE_BYTES_MAX = 64 * 1024, KEY_BYTES_MAX = 64 };
 struct reader {
     struct settings *settings;
     const char *path;
-    const char *at; /* the text ends with a zero byte */
+    const char *at; /* the text ends with a null byte */
     unsigned line;
-    unsigned seen[SETTING_COUNT + 1]; /* lines of the keys, in order of appearance */
+    unsigned seen[SETTING_COUNT + 1]; /* line of each key, in order of appearance */
     char keys[SETTING_COUNT + 1][KEY_BYTES_MAX];
     unsigned key_count;
     struct settings_problem *problem;
@@ -36,7 +36,7 @@ static void skip_comment(struct reader *reader)
         reader->at += strcspn(reader->at, "\n");
 }
 
-/* Moves to the next line if this one ends here. */
+/* Moves to the next line if the current one ends here. */
 static bool next_line(struct reader *reader)
 {
     const char *end = reader->at + (reader->at[0] == '\r');
@@ -47,7 +47,7 @@ static bool next_line(struct reader *reader)
     return true;
 }
 
-/* Skips blanks, comments and line ends within an array. */
+/* Skips blanks, comments and line ends inside an array. */
 static void skip_all(struct reader *reader)
 {
     do {
@@ -102,7 +102,7 @@ static bool read_bare(struct reader *reader, char *out)
     word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
     if (!word && (text[strspn(text, "0123456789_+-.")] != '\0' || strpbrk(text, "0123456789") == NULL))
         return fail(reader, reader->line, "expected a number, true, false or a quoted text");
-    size_t used = 0; /* without the underscores that TOML allows between digits */
+    size_t used = 0; /* skips the underscores that TOML allows between digits */
     for (size_t i = 0; i < length; i++)
         if (text[i] != '_')
             out[used++] = text[i];
@@ -165,7 +165,7 @@ static bool read_key(struct reader *reader, char *key)
     return true;
 }
 
-/* Refuses a key that was set before. Unknown keys are refused elsewhere, so there is room. */
+/* Rejects a key that has been set before. There is always room, because unknown keys are rejected elsewhere. */
 static bool note_key(struct reader *reader, const char *key)
 {
     for (unsigned i = 0; i < reader->key_count; i++) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A line must fit in one write to a pipe (4096 bytes) for any parts: they are cut to these lengths, counted after
- * escaping, and each is complete in itself.
+ * A line must always fit into a single write to a pipe (4,096 bytes). Its parts are therefore truncated to these
+ * lengths, counted after escaping, and each remains valid by itself.
  */
 enum { MESSAGE_MAX = 2400, REASON_MAX = 1000, SUBSYSTEM_MAX = 64 };
 
@@ -28,8 +28,8 @@ static struct time_text time_text(const struct timespec *now)
 }
 
 /*
- * A part that the formats quote, or in plain text add unchanged: its start, of at most `most` bytes with escapes, and
- * '?' for bytes that are not printable UTF-8.
+ * A part that is quoted or, in plain text, copied: the beginning of a text, at most `most` bytes including escapes,
+ * with '?' in place of bytes that are not printable UTF-8.
  */
 struct part {
     char bytes[MESSAGE_MAX];
@@ -56,7 +56,7 @@ static struct part part_of(const char *text, size_t most)
     return part;
 }
 
-/* Ends the line, for which there is room. */
+/* Ends the line. There must be room for the line end. */
 static size_t end_line(const struct pccl_print *line, char *out)
 {
     size_t length = line->length < line->capacity ? line->length : line->capacity;
@@ -89,7 +89,7 @@ size_t pccl_log_format_text(char *out, size_t size, const struct timespec *now, 
         pccl_print_add(&line, ": ");
         add_plain(&line, fields->reason, REASON_MAX);
     }
-    /* Short ids, as in sentences. */
+    /* Uses short ids, as messages do. */
     if (fields->run != NULL)
         pccl_print_format(&line, " run=%s", pccl_id_str(fields->run));
     if (fields->peer != NULL)

@@ -1,4 +1,4 @@
-/* Log lines for people and for programs. Each is a pccl_logger_format of log/logger.h. */
+/* Formats of log lines for people and for programs. Each is a pccl_logger_format (log/logger.h). */
 #ifndef PCCL_TOOLS_MASTER_LOG_FORMAT_H
 #define PCCL_TOOLS_MASTER_LOG_FORMAT_H
 
@@ -6,7 +6,7 @@
 
 pccl_logger_format pccl_log_format_text, pccl_log_format_logfmt, pccl_log_format_json;
 
-/* Returns the format "text", "logfmt" or "json", or NULL for other names. */
+/* Returns the format named "text", "logfmt" or "json", or NULL for any other name. */
 pccl_logger_format *pccl_log_format_find(const char *name);
 
 #endif

@@ -22,7 +22,7 @@
 enum {
     EXIT_USAGE = 2,
     GO_ON = -1,
-    DRAIN_MS = 5000, /* time after which a master that has not notified its peers and ended is stuck */
+    DRAIN_MS = 5000, /* time after which a master that has not ended is considered stuck */
 };
 
 struct command {
@@ -46,7 +46,7 @@ static int usage_error_about(const char *what, const char *about)
     return usage_error(problem.words);
 }
 
-/* Checks that the output was written, and returns the exit status. */
+/* Checks that all output was written. Returns the exit status. */
 static int end_of_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -138,7 +138,7 @@ static int set_parameter(struct command *command, const char *setting)
         return usage_error_about("--set needs NAME=VALUE", setting);
     memcpy(name, setting, (size_t)(equals - setting));
     name[equals - setting] = 0;
-    if (strcmp(name, "token") == 0) /* does not show the token again */
+    if (strcmp(name, "token") == 0) /* does not print the token */
         return usage_error("--set token: other users can read the command line; use --token-file");
     (void)snprintf(where, sizeof where, "--set %.256s", setting);
     if (settings_set(&command->settings, SETTINGS_FLAG, 0, where, name, equals + 1, &problem))
@@ -146,7 +146,7 @@ static int set_parameter(struct command *command, const char *setting)
     return usage_error(problem.words);
 }
 
-/* Flags that are short for --set NAME=. */
+/* Flags that are abbreviations of --set NAME=. */
 static const struct {
     const char *flag, *name;
 } valued[] = {
@@ -182,7 +182,7 @@ static int take_valued(struct command *command, const char *flag, const char *na
     return GO_ON;
 }
 
-/* Returns GO_ON, or the exit status. Values may follow their flag or, after '=', be part of it. */
+/* Parses the arguments. Returns GO_ON, or the exit status. A value follows its flag, or is part of it after '='. */
 static int parse(struct command *command, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -226,15 +226,16 @@ struct service {
     struct pccl_master_server *server;
     struct notify notify;
     uint32_t idle_exit_ms;
-    uint64_t last_peer_ns; /* last time with a peer, or of the start; 0: not checked yet */
-    bool named;            /* the master's thread has its name */
-    bool broken;           /* when ended: by a defect */
+    uint64_t last_peer_ns; /* last time at which there was a peer, or the start; 0: not checked yet */
+    bool named;            /* the master's thread has been named */
+    bool broken;           /* valid when ended: a defect has ended the master */
     atomic_bool ended, idle;
 };
 
 static void report(enum pccl_log_level level, const char *words)
 {
-    if (level == PCCL_LOG_ERROR && !pccl_logger_wants(level)) /* a program that ends reports the reason at any level */
+    /* A program that exits prints the reason regardless of the log level. */
+    if (level == PCCL_LOG_ERROR && !pccl_logger_wants(level))
         fprintf(stderr, "pccl-master: %s\n", words);
     else
         pccl_logger_write(level, "daemon", words);
@@ -242,18 +243,18 @@ static void report(enum pccl_log_level level, const char *words)
 
 static bool says(const struct pccl_text *words, int error) { return strstr(words->bytes, uv_strerror(error)) != NULL; }
 
-/* Returns the port in "cannot listen on <address>:<port>: <why>". */
+/* Returns the port from the message "cannot listen on <address>:<port>: <why>". */
 static uint16_t port_in(const struct pccl_text *words, int why)
 {
     const char *end = strstr(words->bytes, uv_strerror(why));
     const char *colon = end;
-    for (int i = 0; i < 2; i++) /* second to last colon before the reason */
+    for (int i = 0; i < 2; i++) /* finds the second to last colon before the reason */
         for (colon--; colon > words->bytes && *colon != ':';)
             colon--;
     return (uint16_t)strtoul(colon + 1, NULL, 10);
 }
 
-/* Reports a failed start, with advice. */
+/* Reports that the start has failed, with advice. */
 static void explain_failure(const struct pccl_text *words)
 {
     struct settings_problem problem;
@@ -289,7 +290,7 @@ static void watch_idleness(struct service *service, const struct pccl_master_cou
     signals_wake();
 }
 
-/* Returns the interval of on_beat, which the master's thread calls; 0: never. */
+/* Returns the interval at which the master's thread calls on_beat; 0: never. */
 static uint32_t beat_of(const struct service *service)
 {
     uint32_t wanted = service->idle_exit_ms / 8 + 1;
@@ -311,8 +312,8 @@ static void on_beat(void *context, const struct pccl_master_counts *counts)
 }
 
 /*
- * Prints the token or its file, for the peers. The token itself is shown on a terminal only, once: other output may be
- * a log.
+ * Prints the token, or the name of its file, for use by the peers. The token itself is shown only once and only on a
+ * terminal, because other output may be a log.
  */
 static bool announce_token(const char *path, bool made)
 {
@@ -374,7 +375,7 @@ static void await_end(void *argument)
     signals_wake();
 }
 
-/* Notifies the peers, and waits for the last messages. */
+/* Ends the master: notifies the peers and waits until the last messages have been sent. */
 static int drain(struct service *service, const char *signal_name)
 {
     struct pccl_text words;
@@ -410,7 +411,7 @@ static int attend(struct service *service)
     return EXIT_FAILURE;
 }
 
-/* Logs the ports at any level: a user who let the system choose a port needs it. */
+/* Logs the ports regardless of the log level, because a user who let the system choose a port needs to know it. */
 static void announce(const struct service *service, const struct pccl_host *hosts, uint32_t count)
 {
     struct pccl_params process;
@@ -437,7 +438,7 @@ static bool start_somewhere(struct service *service, const struct settings *sett
     uint32_t count = settings_hosts(settings, hosts, PCCL_COUNT_OF(hosts));
     bool by_default = settings->all[SETTING_LISTEN].source == SETTINGS_DEFAULT;
     bool started = start(service, params, hosts, count, &words);
-    if (!started && by_default && !says(&words, UV_EADDRINUSE)) { /* for systems without IPv6 */
+    if (!started && by_default && !says(&words, UV_EADDRINUSE)) { /* the system may not support IPv6 */
         memcpy(hosts[0].name, "0.0.0.0", sizeof "0.0.0.0");
         started = start(service, params, hosts, count, &words);
     }
@@ -463,7 +464,7 @@ static int serve(const struct settings *settings, const struct pccl_params *para
     notify_say(&service.notify, "READY=1");
     int status = attend(&service);
     if (!atomic_load(&service.ended))
-        _Exit(status); /* its thread is stuck, and cleaning up would hang, too */
+        _Exit(status); /* the master's thread is stuck, so cleaning up would hang as well */
     (void)uv_thread_join(&waiter);
     pccl_master_server_destroy(service.server);
     notify_close(&service.notify);
@@ -487,8 +488,8 @@ static int run(struct command *command)
     if (command->print_config || command->check_config)
         return end_of_output();
     pccl_logger_set_format(pccl_log_format_find(settings_text(settings, SETTING_LOG_FORMAT)));
-    (void)pcclInit();                 /* the level of logs, and warnings about the environment */
-    process_raise_descriptor_limit(); /* a thousand peers are a thousand descriptors */
+    (void)pcclInit();                 /* sets the log level, and warns about invalid environment variables */
+    process_raise_descriptor_limit(); /* each peer needs a descriptor */
     return serve(settings, &params);
 }
 

@@ -44,9 +44,9 @@ static pcclParameterInfo_t info_of(int which)
     default: (void)pcclGetParameterInfo((size_t)which, &info); break;
     }
     if (which == PCCL_PARAM_log_level)
-        info.default_value = "INFO"; /* a stand-alone program logs its events */
+        info.default_value = "INFO"; /* because a separate program should log its events */
     if (which == PCCL_PARAM_found_after_ms)
-        info.default_value = "1500"; /* a master may be restarted while a run lives */
+        info.default_value = "1500"; /* because a master may be restarted while a run exists */
     return info;
 }
 
@@ -57,7 +57,7 @@ static bool is_ours(int which)
 
 static bool is_secret(int which) { return which < PCCL_PARAM_COUNT && pccl_params_is_secret((enum pccl_param)which); }
 
-/* Returns SETTING_COUNT if there is no such name. */
+/* Returns SETTING_COUNT if there is no such setting. */
 static int find(const char *name)
 {
     for (int which = 0; which < SETTING_COUNT; which++)
@@ -98,7 +98,7 @@ static bool check_value(int which, const char *value, struct pccl_text *words)
     return false;
 }
 
-/* Stores the value, with `more` after the existing addresses. */
+/* Stores the value. If `more`, appends it to the existing addresses. */
 static bool store(struct setting *setting, const char *value, bool more)
 {
     const char *before = more ? setting->value : "";
@@ -160,7 +160,7 @@ bool settings_read_environment(struct settings *settings, struct settings_proble
         char where[128];
         if (!is_ours(which) || value == NULL || value[0] == '\0')
             continue;
-        if (settings->all[which].source > SETTINGS_ENVIRONMENT) /* overridden, so its value does not matter */
+        if (settings->all[which].source > SETTINGS_ENVIRONMENT) /* overridden, so its value is irrelevant */
             continue;
         (void)snprintf(where, sizeof where, "the environment variable %s", info.env);
         if (!settings_set(settings, SETTINGS_ENVIRONMENT, 0, where, info.name, value, problem))
@@ -188,7 +188,9 @@ static void describe_source(const struct settings *settings, int which, char *ou
     }
 }
 
-/* Explains values that are valid separately but do not fit together, with the sources of those named in the reason. */
+/*
+ * Explains a conflict between values that are valid by themselves, and adds the sources of those named in the reason.
+ */
 static void explain_misfit(const struct settings *settings, const struct pccl_text *words,
                            struct settings_problem *problem)
 {
@@ -221,7 +223,7 @@ bool settings_apply(const struct settings *settings, struct pccl_params *params,
             settings_explain(problem, "%s", words.bytes);
             goto out;
         }
-        /* The library reads parameters of the process from the environment only. */
+        /* The library reads process parameters only from the environment. */
         if (scope == pcclParameterProcess && setenv(info_of(which).env, value, 1) != 0) {
             settings_explain(problem, "out of memory");
             goto out;
@@ -248,7 +250,7 @@ uint32_t settings_hosts(const struct settings *settings, struct pccl_host *hosts
     uint32_t count;
     enum pccl_status status =
         pccl_api_hosts(settings_text(settings, SETTING_LISTEN), CCOIP_PROTOCOL_PORT_MASTER, hosts, max, &count, &words);
-    PCCL_ASSERT(status == PCCL_OK); /* checked when it was set */
+    PCCL_ASSERT(status == PCCL_OK); /* already validated when it was set */
     (void)status;
     return count;
 }
@@ -271,7 +273,8 @@ static void print_list(const char *list, char *out, size_t size)
 void settings_print(const struct settings *settings, FILE *stream)
 {
     for (int order = 0; order < SETTING_COUNT; order++) {
-        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT; /* those that are not parameters first */
+        /* prints those that are not parameters of the library first */
+        int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT;
         char value[SETTING_BYTES_MAX + 128], source[512];
         const char *text = settings_text(settings, which);
         bool number = text[0] != '\0' && strspn(text, "0123456789") == strlen(text);

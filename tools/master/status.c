@@ -17,24 +17,24 @@
 
 enum {
     EXIT_USAGE = 2,
-    PATIENCE_MS = 5000, /* limit for one answer */
-    WATCH_MS = 1000,    /* interval between two answers */
+    PATIENCE_MS = 5000, /* time limit for one answer */
+    WATCH_MS = 1000,    /* interval between answers */
     ANSWER_BYTES_MAX = 16 << 20,
 };
 
 static const char default_address[] = "127.0.0.1:48180";
 
-/* One request and its outcome. */
+/* A request and its result. */
 struct question {
     const char *address, *path;
     struct pccl_endpoint endpoint;
     uint64_t until_ms;
-    char token[PCCL_TOKEN_TEXT + PCCL_ADMIN_TOKEN_MAX]; /* "" if none is given */
+    char token[PCCL_TOKEN_TEXT + PCCL_ADMIN_TOKEN_MAX]; /* "" if none was given */
     struct pccl_keys *keys;                             /* owned; NULL: plain HTTP */
     struct pccl_secure *secure;                         /* encryption of the current connection */
-    char *answer;                                       /* owned; the head, then the body */
+    char *answer;                                       /* owned; head followed by body */
     size_t length;
-    char words[600]; /* reason for a missing answer */
+    char words[600]; /* reason why there is no answer */
 };
 
 static uint64_t now_ms(void) { return uv_hrtime() / 1000000; }
@@ -48,7 +48,7 @@ PCCL_PRINTF(2, 3) static bool fail(struct question *question, const char *format
     return false;
 }
 
-/* Returns false if the time is up. */
+/* Waits for the socket. Returns false if the time limit has passed. */
 static bool await(const struct question *question, uv_os_sock_t socket, bool writable)
 {
     uint64_t now = now_ms();
@@ -57,7 +57,7 @@ static bool await(const struct question *question, uv_os_sock_t socket, bool wri
 
 /* ---- one connection ---- */
 
-/* Returns 0 or an error of libuv. */
+/* Returns 0 or a libuv error. */
 static int dial(const struct question *question, const struct pccl_address *to, uv_os_sock_t *out)
 {
     int error = pccl_socket_dial(to, out);
@@ -121,7 +121,7 @@ static bool say(struct question *question, uv_os_sock_t socket)
            fail(question, "cannot send to %s: %s", question->address, uv_strerror(sent < 0 ? (int)sent : UV_EAGAIN));
 }
 
-/* As pccl_socket_read. */
+/* Like pccl_socket_read, with or without encryption. */
 static ptrdiff_t receive(const struct question *question, uv_os_sock_t socket, char *out, size_t room)
 {
     if (!question->secure)
@@ -163,7 +163,7 @@ static bool hear(struct question *question, uv_os_sock_t socket)
 
 /* ---- the answer ---- */
 
-/* Replaces control characters, so that the other side cannot move the cursor of our terminal. */
+/* Replaces control characters, so that the other side cannot control our terminal. */
 static void make_printable(char *text)
 {
     size_t left = strlen(text);
@@ -177,7 +177,7 @@ static void make_printable(char *text)
     }
 }
 
-/* Returns the body of the answer, or NULL with the reason in words. */
+/* Returns the body of the answer, or NULL with the reason in question->words. */
 static const char *body_of(struct question *question)
 {
     char *answer = question->answer;
@@ -251,12 +251,12 @@ static int usage_error(const char *words, const char *about)
     return EXIT_USAGE;
 }
 
-/* Returns false if nothing more can be printed. */
+/* Returns false if standard output is closed. */
 static bool print_answer(const char *body) { return fputs(body, stdout) >= 0 && fflush(stdout) == 0; }
 
 /*
- * Prints answers until Ctrl-C, which ends the process, or until nothing more can be printed. Continues without a
- * master.
+ * Prints answers until Ctrl-C ends the process or standard output is closed. Keeps trying while the master does not
+ * answer.
  */
 static int watch(struct question *question)
 {
@@ -287,7 +287,7 @@ struct wanted {
     bool json, watches;
 };
 
-/* Returns NULL for flags without a value. */
+/* Returns the field for a flag's value, or NULL for flags without a value. */
 static const char **place_of(struct wanted *wanted, const char *flag)
 {
     return strcmp(flag, "--token-file") == 0    ? &wanted->token_file
@@ -296,7 +296,7 @@ static const char **place_of(struct wanted *wanted, const char *flag)
                                                 : NULL;
 }
 
-/* Reads 64 digits, in any case and with or without colons, as programs show them. */
+/* Reads 64 hexadecimal digits, in either case and with or without colons, as other programs print them. */
 static bool read_fingerprint(const char *given, char text[PCCL_FINGERPRINT_TEXT + 1])
 {
     size_t length = 0;
@@ -312,7 +312,7 @@ static bool read_fingerprint(const char *given, char text[PCCL_FINGERPRINT_TEXT 
     return length == PCCL_FINGERPRINT_TEXT || !given;
 }
 
-/* Returns 0, or the exit status. */
+/* Prepares encryption. Returns 0, or the exit status. */
 static int secure(struct question *question, const struct wanted *wanted, bool https)
 {
     struct pccl_text reason;

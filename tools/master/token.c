@@ -61,7 +61,7 @@ static int print_help(void)
 
 /* ---- the command line ---- */
 
-/* Reads a time such as "24h", in seconds. */
+/* Converts a time such as "24h" to seconds. */
 static bool read_time(const char *text, unsigned long long *seconds)
 {
     static const char units[] = "smhd";
@@ -94,7 +94,7 @@ static const char **place_of(struct request *request, const char *flag)
     return strcmp(flag, "--label") == 0 ? &request->label : NULL;
 }
 
-/* Returns 0, or the exit status. Values may follow their flag or, after '=', be part of it. */
+/* Parses the arguments. Returns 0, or the exit status. A value follows its flag, or is part of it after '='. */
 static int parse(struct request *request, int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {
@@ -114,7 +114,7 @@ static int parse(struct request *request, int argc, char **argv)
     return 0;
 }
 
-/* Reads the value of --ttl; 0 is never. Returns false if it is not a time. */
+/* Reads the value of --ttl, in which 0 means never. Returns false if it is invalid. */
 static bool read_ttl(const char *text, enum pccl_role role, unsigned long long *seconds)
 {
     *seconds = text == NULL && role == PCCL_ROLE_JOIN ? JOIN_TTL_S : 0;
@@ -161,7 +161,7 @@ static int fail(const char *state, const char *words)
     return EXIT_FAILURE;
 }
 
-/* Returns 0 or an error of libuv. */
+/* Returns 0 or a libuv error. */
 static int dial(const char *state, uv_os_sock_t *master)
 {
     char path[PCCL_PATH_BYTES_MAX];
@@ -169,7 +169,7 @@ static int dial(const char *state, uv_os_sock_t *master)
     return length < 0 || (size_t)length >= sizeof path ? UV_ENAMETOOLONG : pccl_socket_dial_at(path, master);
 }
 
-/* Reads the whole answer, with a terminator. Returns 0 or an error of libuv. */
+/* Sends the command and reads the whole answer, to which it adds a terminator. Returns 0 or a libuv error. */
 static int ask(uv_os_sock_t master, const char *command, char *answer, size_t size)
 {
     size_t have = 0, length = strlen(command);

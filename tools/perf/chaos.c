@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Report of a worker after each operation. */
+/* A worker's report after each operation. */
 struct event {
     double start_s, end_s;
     int32_t result, world;
-    uint64_t wrong; /* wrong elements among those checked */
+    uint64_t wrong; /* number of wrong elements among those checked */
 };
 
 /* ---- a worker ---- */
 
 enum {
     LOOKED_AT_MAX = 16384
-}; /* limit of elements checked in each result; checking more would take longer than the operation */
+}; /* limit for the elements checked in each result; checking more would take longer than the operation itself */
 
 struct load {
     const struct perf_options *options;
@@ -30,7 +30,7 @@ struct load {
     void *input, *output;
 };
 
-/* Admits newcomers. Every peer makes these calls after every operation, so all make them together. */
+/* Admits newcomers. Every peer calls this after each operation, so all of them make these calls together. */
 static pcclResult_t admit(pcclComm_t *comm)
 {
     bool pending = false;
@@ -71,7 +71,7 @@ int perf_chaos_worker(const struct perf_options *options)
 {
     struct perf_options own = *options;
     own.peers = 2;    /* one peer is missing most of the time */
-    own.alike = true; /* so that a result shows the number of participants */
+    own.alike = true; /* so that the result reveals the number of participants */
     size_t bytes = options->max_bytes + perf_datatype_bytes(options->datatype);
     struct load load = {.options = &own, .input = malloc(bytes), .output = malloc(bytes)};
     load.count = bytes / perf_datatype_bytes(options->datatype) - 1;
@@ -100,11 +100,11 @@ int perf_chaos_worker(const struct perf_options *options)
 
 /* ---- the launcher ---- */
 
-/* The events of a worker that the launcher waits for. */
+/* The kind of event that the launcher expects from a worker. */
 enum wanted {
     WANT_NOTHING,
-    WANT_WHOLE, /* a few operations in a row with all peers */
-    WANT_ERROR, /* after the signal; a success without the victim counts, too: it had no operation in progress */
+    WANT_WHOLE, /* several consecutive operations with all peers */
+    WANT_ERROR, /* an error after the signal; also a success without the victim, if no operation was in progress */
     WANT_GOOD,  /* a success without the victim */
 };
 
@@ -152,7 +152,7 @@ static void follow(struct chaos *chaos, struct watched *watched, const struct ev
         if (watched->wanted == WANT_ERROR)
             perf_note(&chaos->to_error, since_s);
         watched->wanted = WANT_GOOD;
-    } else if ((uint32_t)event->world < chaos->options->peers) { /* otherwise all had finished it just before */
+    } else if ((uint32_t)event->world < chaos->options->peers) { /* else it had ended just before the signal */
         perf_note(&chaos->to_good, since_s);
         watched->wanted = WANT_NOTHING;
     }
@@ -169,7 +169,7 @@ static void handle(struct chaos *chaos, struct watched *watched, const struct ev
     }
 }
 
-/* Reads the events of all workers, so that none blocks on writing, until all wanted ones have arrived. */
+/* Reads events until all expected ones have arrived. Reads from all workers, so that none blocks on writing. */
 static bool watch(struct chaos *chaos, const char *words)
 {
     for (;;) {
@@ -213,7 +213,7 @@ static bool strike(struct chaos *chaos, const char *words)
     struct process_child gone = chaos->workers[victim];
     want(chaos, WANT_ERROR);
     chaos->watched[victim].wanted = WANT_NOTHING;
-    chaos->workers[victim].results = -1; /* not watched */
+    chaos->workers[victim].results = -1; /* no longer watched */
     chaos->signal_s = perf_now_s();
     (chaos->options->chaos == PERF_CHAOS_KILL ? process_kill : process_stop)(&gone);
     bool good = watch(chaos, words);
@@ -224,7 +224,7 @@ static bool strike(struct chaos *chaos, const char *words)
 
 /* ---- the report ---- */
 
-/* Returns false with a message if a file could not be written, or a goal is missed. */
+/* Returns false with a message if a file cannot be written or a goal is missed. */
 static bool report(struct chaos *chaos)
 {
     const struct perf_options *options = chaos->options;

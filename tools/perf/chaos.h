@@ -1,6 +1,6 @@
 /*
- * Robustness in figures: peers reduce without pause, one is killed (or stopped) at a random moment, a new one replaces
- * it. Measures the time from the signal to each survivor's error, and to its next good result.
+ * Measures robustness. Peers reduce continuously; one is killed (or stopped) at a random time, and a new one replaces
+ * it. Measures the time from the signal until each survivor gets an error, and until its next good result.
  */
 #ifndef PCCL_TOOLS_PERF_CHAOS_H
 #define PCCL_TOOLS_PERF_CHAOS_H

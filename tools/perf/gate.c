@@ -20,7 +20,7 @@ struct reader {
     const char *error;
 };
 
-/* ---- the part of JSON that goals need ---- */
+/* ---- the subset of JSON that goals need ---- */
 
 static char peek(struct reader *reader)
 {
@@ -105,7 +105,7 @@ static bool read_member(struct reader *reader, struct goal *goal)
     return fail(reader, "unknown member");
 }
 
-/* Returns true if the metric exists, so that misspelled ones are found before the comparison. */
+/* Returns true if the metric exists. Detects misspelled names before the comparison. */
 static bool is_metric(const char *of, const char *metric)
 {
     static const char *const operation[] = {
@@ -130,7 +130,7 @@ static bool is_metric(const char *of, const char *metric)
                  {"barrier", operation},      {"state_equal", equal},        {"state_newcomer", newcomer},
                  {"state_part", part},        {"chaos_kill", chaos},         {"chaos_stop", chaos},
                  {"topology", topology}};
-    if (strncmp(of, "wan ", strlen("wan ")) == 0) /* over a long path: judged by bench/compare.py */
+    if (strncmp(of, "wan ", strlen("wan ")) == 0) /* over a long path, so bench/compare.py judges it */
         return strcmp(metric, "share_of_ring") == 0 || strcmp(metric, "share_of_exact") == 0;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (const char *const *at = kinds[i].metrics; strcmp(of, kinds[i].of) == 0 && *at; at++)
@@ -147,7 +147,7 @@ static double figure_of(const struct perf_judged *row, const char *metric)
     return (double)NAN;
 }
 
-/* Tests for NAN; clang treats isnan as a function of float. */
+/* Returns true for NAN. Does not use isnan, which clang treats as a function of float. */
 static bool missing(double value) { return value != value; }
 
 static bool read_goal(struct reader *reader, struct goal *goal)
@@ -170,13 +170,13 @@ static bool read_goal(struct reader *reader, struct goal *goal)
     } while (take(reader, ','));
     if (!take(reader, '}'))
         return fail(reader, "expected }");
-    /* judged by bench/figures.py */
+    /* Other goals, which bench/figures.py judges. */
     static const char *const others[] = {"test ", "torch_steps ", "arrivals", "pairs "};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strncmp(goal->of, others[i], strlen(others[i])) == 0)
             return true;
     if (missing(goal->bytes) && strcmp(goal->of, "topology") == 0)
-        goal->bytes = 0; /* the same for all sizes */
+        goal->bytes = 0; /* the goal applies to all sizes */
     if (missing(goal->at_least) == missing(goal->at_most) || missing(goal->bytes) || missing(goal->peers))
         return fail(reader, "a goal needs peers, bytes and either at_least or at_most");
     return is_metric(goal->of, goal->metric) || fail(reader, "unknown metric");

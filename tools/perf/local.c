@@ -20,7 +20,7 @@ struct run {
     struct perf_launch launch;
     struct process_child *workers;
     uint32_t started;
-    struct perf_ring *ring; /* NULL: without a limit */
+    struct perf_ring *ring; /* NULL if there is no limit */
     double ring_cpu_per_gb;
     struct rows rows;
 };
@@ -71,7 +71,9 @@ static bool meets_goals(const struct perf_options *options, const struct rows *r
     return good;
 }
 
-/* Reports wrong results, writes the JSON and checks the goals. Returns the exit code: 1 if any of these failed. */
+/*
+ * Reports wrong results, writes the JSON and checks the goals. Returns the exit code, which is 1 if any of this failed.
+ */
 static int conclude(const struct perf_options *options, const struct perf_ring *ring, const struct rows *rows)
 {
     uint64_t wrong = 0;
@@ -85,9 +87,9 @@ static int conclude(const struct perf_options *options, const struct perf_ring *
     return good ? 0 : 1;
 }
 
-/* ---- one row from all workers ---- */
+/* ---- combining the rows of all workers ---- */
 
-/* The limit before and after the row, so that a machine that gets slower or faster does so for both. */
+/* The limit, measured before and after the row, so that changes in the machine's speed affect both. */
 struct limits {
     struct perf_limit_samples all;
     double medians_s[2];
@@ -150,7 +152,7 @@ static bool take_report(const struct run *run, uint32_t index, struct perf_row *
     row->memory_bytes = report.memory_bytes > row->memory_bytes ? report.memory_bytes : row->memory_bytes;
     row->error_largest = fmax(report.error_largest, row->error_largest);
     row->error_rms = fmax(report.error_rms, row->error_rms);
-    row->chosen = report.chosen; /* all peers choose the same */
+    row->chosen = report.chosen; /* the same for all peers */
     memcpy(row->why, report.why, sizeof row->why);
     return true;
 }
@@ -204,7 +206,7 @@ static bool measure_rows(struct run *run)
 
 /* ---- the run ---- */
 
-/* Returns false with a message if the limit cannot be used. */
+/* Returns false with a message if the limit is not usable. */
 static bool is_honest(const struct perf_options *options, double cpu_per_gb)
 {
     if (cpu_per_gb <= options->limit_cpu)
@@ -313,7 +315,7 @@ int perf_peer_run(const struct perf_options *options)
     return code;
 }
 
-/* ---- the limit alone ---- */
+/* ---- only the limit ---- */
 
 static bool measure_limit_row(struct perf_ring *ring, const struct perf_options *options, size_t bytes,
                               struct perf_row *row, bool *honest)

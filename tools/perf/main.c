@@ -1,4 +1,7 @@
-/* pccl-perf measures speed, cost and robustness of all-reduce, shared state and topology, here or in a cluster. */
+/*
+ * pccl-perf: measures speed, cost and robustness of collectives, shared state and topology optimization, on this
+ * machine or in a cluster.
+ */
 #include "chaos.h"
 #include "local.h"
 #include "options.h"
@@ -19,7 +22,7 @@ int main(int count, char **arguments)
     if (answered)
         return 0;
     perf_sight_prepare();
-    signals_ignore_broken_pipes(); /* a worker's death shows at its pipe */
+    signals_ignore_broken_pipes(); /* the launcher detects a worker's death at its pipe */
     if (options.solve)
         return perf_solve_run(&options);
     switch (options.mode) {

@@ -214,7 +214,7 @@ static bool read_name(const char *option, const char *text, const char *const *n
     return false;
 }
 
-/* Reads BLOCK, SCALE and ROUNDING, the last of which may be missing. */
+/* Reads BLOCK, SCALE and optionally ROUNDING. */
 static bool read_scaled(const char *option, const char *text, unsigned format, char *const *words, size_t count,
                         struct perf_options *options)
 {
@@ -229,7 +229,7 @@ static bool read_scaled(const char *option, const char *text, unsigned format, c
     params.block = count > 0 ? (uint32_t)strtoul(words[0], NULL, 10) : params.block;
     params.scale = (pcclCodecScale_t)scale;
     params.rounding = (pcclCodecRounding_t)rounding;
-    params.budget_ms = params.format == pcclQuantAuto ? 1 : 0; /* replaced when the budget is read */
+    params.budget_ms = params.format == pcclQuantAuto ? 1 : 0; /* a placeholder until the budget has been read */
     if (count > 3 || pcclCreateCodec(&params, &options->codec) != pcclSuccess)
         return wrong(option, text, count > 3 ? "too many colons" : pcclGetLastError(NULL));
     options->codec_params = params;
@@ -246,7 +246,7 @@ static bool read_budget(const char *option, const char *text, uint32_t *budget)
     return true;
 }
 
-/* Sets the budget once both options are read. */
+/* Sets the budget. Call when both options have been read. */
 static bool set_budget(struct perf_options *options)
 {
     const bool automatic = options->codec.algorithm == pcclQuantAuto;
@@ -445,7 +445,7 @@ static bool read_in_place(const char *text, struct perf_options *options)
     return true;
 }
 
-/* Reads the value from the launcher: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS". */
+/* Reads the value passed by the launcher: "INDEX,RESULT_DESCRIPTOR,GO_DESCRIPTOR,MASTER_PROCESS". */
 static bool read_worker(const char *text, struct perf_options *options)
 {
     unsigned index;
@@ -462,7 +462,7 @@ static bool read_worker(const char *text, struct perf_options *options)
     return true;
 }
 
-/* Reads a collective, or a reduction. */
+/* Reads a collective or a reduction. */
 static bool read_op(const char *text, struct perf_options *options)
 {
     static const char *const names[] = {COLLECTIVES, OPERATIONS};
@@ -505,7 +505,7 @@ static bool read_option(int option, const char *value, struct perf_options *opti
     case 'q': return read_codec("--codec", value, options);
     case BUDGET_MS: return read_budget("--budget-ms", value, &options->budget_ms);
     case BUDGET_PERCENT: return read_budget("--budget-percent", value, &options->budget_percent);
-    case 'p': options->pool = value; return true; /* the library checks it */
+    case 'p': options->pool = value; return true; /* checked by the library */
     case 'O': return add_setting("--option", value, options);
     case EXACT: options->exact = true; return true;
     case STATE: options->state = true; return true;
@@ -610,7 +610,7 @@ static bool fits(const struct perf_options *options)
     return words == NULL;
 }
 
-/* Checks the settings once here, instead of in every peer. */
+/* Checks the settings once, so that not every peer reports an error. */
 static bool settings_are_right(const struct perf_options *options)
 {
     pcclOptions_t *set = perf_library_options(options);
@@ -666,19 +666,20 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->min_bytes = options->max_bytes = TOPOLOGY_BYTES;
     if (options->collective == PCCL_BROADCAST || options->collective == PCCL_SEND ||
         options->collective == PCCL_BARRIER) {
-        options->in_place = true; /* one buffer, or none */
+        options->in_place = true; /* there is one buffer, or none */
         options->out_of_place = false;
     }
     if (perf_gives_blobs(options) || options->collective == PCCL_ALL_TO_ALL) {
-        options->in_place = false; /* the result is in the library's memory, or must be elsewhere */
+        options->in_place = false; /* the result is in memory of the library, or must not overlap the input */
         options->out_of_place = true;
     }
     if (options->collective == PCCL_BARRIER) {
-        options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype); /* one row */
+        /* a barrier has only one size */
+        options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype);
         options->size_count = 0;
         options->limit = false;
     }
-    if (options->iterations == 0) /* not given */
+    if (options->iterations == 0) /* not specified */
         options->iterations = options->topology ? TOPOLOGY_ITERATIONS : ITERATIONS;
     return set_budget(options) && fits(options) && settings_are_right(options);
 }

@@ -104,7 +104,7 @@ void perf_report_row(const struct perf_options *options, const struct perf_row *
     (void)fflush(out);
 }
 
-/* ---- times, collected ---- */
+/* ---- samples ---- */
 
 void perf_note(struct perf_samples *samples, double seconds)
 {
@@ -112,7 +112,7 @@ void perf_note(struct perf_samples *samples, double seconds)
         size_t capacity = samples->capacity ? 2 * samples->capacity : 256;
         double *values = realloc(samples->values, capacity * sizeof *values);
         if (!values)
-            return; /* fewer samples */
+            return; /* drops the sample */
         samples->values = values;
         samples->capacity = capacity;
     }
@@ -194,7 +194,7 @@ bool perf_json_save(const struct perf_options *options, struct perf_json *report
 
 void perf_json_number(struct pccl_json *json, const char *key, const char *format, ...)
 {
-    char text[512]; /* room for any double */
+    char text[512]; /* large enough for any double */
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);

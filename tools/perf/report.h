@@ -8,47 +8,47 @@
 
 #include <stdio.h>
 
-/* One row: one size, out of place or in place, over all peers. */
+/* A row of the table: one size, out of place or in place, over all peers. */
 struct perf_row {
     size_t bytes;
     bool in_place;
     uint32_t iterations;
-    double seconds;                  /* time of one operation: the slowest peer's loop divided by its length */
-    double p50_s, p99_s, max_s;      /* over all operations of all peers */
-    double algbw, busbw;             /* 1e9 bytes per second */
-    double cpu_s;                    /* CPU time of one operation, over all processes and the master */
-    double master_s;                 /* the master's part; 0: unknown */
-    double cpu_per_gb;               /* CPU time per 1e9 bytes moved */
-    double limit_s;                  /* 0: not measured */
-    double limit_spread;             /* change of the limit during the row: the larger median divided by the smaller */
-    double exact_s;                  /* time of the same operation without a codec; 0: not measured */
-    double error_largest, error_rms; /* error of coding a peer's input once: the largest of all peers */
-    uint64_t memory_bytes;           /* largest memory of a peer beyond the caller's buffers; 0: unknown */
+    double seconds; /* duration of an operation: the slowest peer's loop, divided by the number of operations */
+    double p50_s, p99_s, max_s; /* over all operations of all peers */
+    double algbw, busbw;        /* 1e9 bytes per second */
+    double cpu_s;               /* CPU time of an operation, over all processes including the master */
+    double master_s;            /* CPU time of the master; 0: unknown */
+    double cpu_per_gb;          /* CPU time per 1e9 bytes moved */
+    double limit_s;             /* 0: not measured */
+    double limit_spread; /* variation of the limit during the row: the larger median divided by the smaller one */
+    double exact_s;      /* duration of the same operation without a codec; 0: not measured */
+    double error_largest, error_rms; /* maximum over all peers of the error from coding the input once */
+    uint64_t memory_bytes;           /* maximum memory of a peer, besides the caller's buffers; 0: unknown */
     uint64_t wrong;
-    pcclQuantizationAlgorithm_t chosen; /* choice of an automatic codec, for the last operation */
-    char why[PCCL_CODEC_WORDS_SIZE];    /* ... in words; "" with other codecs */
+    pcclQuantizationAlgorithm_t chosen; /* selection of an automatic codec for the last operation */
+    char why[PCCL_CODEC_WORDS_SIZE];    /* its reason; "" for other codecs */
 };
 
-/* Spread above which the machine was disturbed, and the share of the limit means little. */
+/* Above this variation the machine was disturbed, and the share of the limit is meaningless. */
 #define PERF_LIMIT_SPREAD_MAX 1.25
 
-/* Fills in a row. times: all operations of all peers, which this sorts. cpu_s: of the whole loop. */
+/* Fills in a row. times: of all operations of all peers; sorted by this function. cpu_s: of the whole loop. */
 void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
                      double cpu_s);
-/* Returns the share of the limit; NAN if not measured. */
+/* Returns the share of the limit, or NAN if it was not measured. */
 double perf_row_share(const struct perf_row *row);
 
-/* Returns the stream for the table: standard output, unless JSON or a topology uses it. */
+/* Returns the stream for the table, which is standard output unless JSON or a topology goes there. */
 FILE *perf_table(const struct perf_options *options);
-/* Prints the header; `ring` is NULL without a limit. */
+/* Prints the header. `ring` is NULL if there is no limit. */
 void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb);
 void perf_report_row(const struct perf_options *options, const struct perf_row *row);
-/* Writes to options->json, if it is set. Returns false after a message on standard error. */
+/* Writes to options->json if it is set. Returns false after a message on standard error. */
 bool perf_report_json(const struct perf_options *options, const struct perf_ring *ring, const struct perf_row *rows,
                       size_t count);
 /*
- * Begins the object for --json, in memory, with version and collective if this is not NULL. perf_json_save closes,
- * writes and frees it, and returns false after a message on standard error.
+ * Begins the object for --json in memory, with the version and, unless it is NULL, the collective. perf_json_save ends,
+ * writes and frees it; it returns false after a message on standard error.
  */
 struct perf_json {
     struct pccl_json json;
@@ -58,10 +58,10 @@ struct pccl_json *perf_json_begin(struct perf_json *report, const char *collecti
 bool perf_json_save(const struct perf_options *options, struct perf_json *report);
 /* Adds a number in the given format. */
 PCCL_PRINTF(3, 4) void perf_json_number(struct pccl_json *json, const char *key, const char *format, ...);
-/* Writes the size as 64K, 1M, or bytes to the caller's buffer, and returns it. */
+/* Writes a size such as 64K or 1M, or a number of bytes, to the caller's buffer. Returns the buffer. */
 const char *perf_size_text(size_t bytes, char *text, size_t size);
 
-/* Collected times. */
+/* A collection of times. */
 struct perf_samples {
     double *values; /* freed by the owner of the struct */
     size_t count, capacity;
@@ -73,15 +73,15 @@ struct perf_figures {
 };
 
 void perf_note(struct perf_samples *samples, double seconds);
-/* Sorts the samples, and returns their figures; all 0 without samples. */
+/* Sorts the samples. Returns their figures, which are all 0 if there are no samples. */
 struct perf_figures perf_figures_of(struct perf_samples *samples);
 void perf_report_figures(const struct perf_options *options, const char *words, const struct perf_figures *figures);
 /* Adds "name": {...}. */
 void perf_json_figures(struct pccl_json *json, const char *name, const struct perf_figures *figures);
 
 /*
- * Shows a line, on a terminal only, with the time since the program began; the next one overwrites it. An empty text
- * removes it.
+ * Shows a line with the time since the program began, if standard error is a terminal. The next line overwrites it; an
+ * empty text removes it.
  */
 void perf_progress(const char *text);
 

@@ -1,25 +1,25 @@
 /*
- * Reads a report. The text is not trusted: the parser accepts only text that pccl_topology_report_print
- * could have written.
+ * Parses a topology report. The text is not trusted: only text that pccl_topology_report_print could have written is
+ * accepted.
  */
 #include "report_parse.h"
 
 #include <string.h>
 
-/* Length of "peer 0 ", 32 digits, a blank, "[::]:0" and the end of the line. */
+/* Minimum length: "peer 0 ", 32 digits, a blank, "[::]:0" and the line end. */
 enum { PEER_LINE_LEAST = 47 };
 
 struct reader {
-    const char *next, *end;    /* the rest of the text */
-    const char *at, *line_end; /* the rest of the line */
-    uint64_t line;             /* number of the line */
+    const char *next, *end;    /* rest of the text */
+    const char *at, *line_end; /* rest of the line */
+    uint64_t line;             /* line number */
     struct pccl_topology_report *report;
-    uint8_t *seen; /* a bit for each [from * count + to]; the diagonal marks the peers in the ring */
+    uint8_t *seen; /* a bit for each link, at from * count + to; the diagonal marks the peers in the ring */
     struct pccl_text *reason;
     enum pccl_status status;
 };
 
-/* Stores the reason why this line is invalid. Returns false. */
+/* Sets the reason for which this line is invalid. Returns false. */
 PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, ...)
 {
     pccl_text_format(reader->reason, "line %" PRIu64 ": ", reader->line);
@@ -67,7 +67,7 @@ static bool next_line(struct reader *reader)
     return false;
 }
 
-/* Takes the bytes up to the next blank; returns 0 at the end of the line. */
+/* Takes the bytes up to the next blank. Returns their number, which is 0 at the end of the line. */
 static size_t take_token(struct reader *reader, const char **token)
 {
     skip_blanks(reader);
@@ -96,7 +96,7 @@ static bool take_word(struct reader *reader, const char *word)
     return false;
 }
 
-/* Parses decimal digits without a needless leading zero. */
+/* Parses decimal digits. Rejects leading zeros. */
 static bool parse_number(const char *digits, size_t length, uint64_t most, uint64_t *number)
 {
     uint64_t value = 0;
@@ -136,7 +136,7 @@ static bool take_end(struct reader *reader)
     return reader->at == reader->line_end;
 }
 
-/* Moves to the next line, which must begin with this word; otherwise returns false with a reason. */
+/* Moves to the next line, which must begin with this word; if it does not, returns false with a reason. */
 static bool expect_line(struct reader *reader, const char *word)
 {
     if (!next_line(reader))
@@ -168,7 +168,7 @@ static bool take_id(struct reader *reader, struct pccl_id *id)
     return length == 2 * sizeof id->bytes && pccl_id_read(token, length, id);
 }
 
-/* Takes "1.2.3.4:5" or "[::1]:5". */
+/* Takes an address such as "1.2.3.4:5" or "[::1]:5". */
 static bool take_address(struct reader *reader, struct pccl_address *address)
 {
     const char *token;
@@ -190,7 +190,7 @@ static bool take_address(struct reader *reader, struct pccl_address *address)
     return true;
 }
 
-/* Takes the rest of the line after one blank. */
+/* Takes the rest of the line, after one blank. */
 static bool take_name(struct reader *reader, char *name)
 {
     if (reader->at < reader->line_end)
@@ -203,7 +203,7 @@ static bool take_name(struct reader *reader, char *name)
         if (size == 0)
             return false;
     }
-    memcpy(name, reader->at, length); /* the rest is zero */
+    memcpy(name, reader->at, length); /* the remaining bytes are already zero */
     return true;
 }
 
@@ -223,7 +223,7 @@ static bool read_peer(struct reader *reader, uint32_t expected)
            wrong(reader, "expected a name of at most %u bytes of printable UTF-8", PCCL_NAME_MAX);
 }
 
-/* Marks a link as seen. Returns false if it had been seen. */
+/* Marks a link as seen. Returns false if it already was. */
 static bool see(struct reader *reader, uint32_t from, uint32_t to)
 {
     size_t bit = (size_t)from * reader->report->count + to;
@@ -273,7 +273,7 @@ static bool take_figures(struct reader *reader, struct pccl_topology_link *link)
            take_number(reader, UINT64_MAX, &link->age_ms) && take_source(reader, link);
 }
 
-/* Reads the rest of a line "way". */
+/* Reads the rest of a line that begins with "way". */
 static bool read_link(struct reader *reader)
 {
     struct pccl_topology_link link = {0};

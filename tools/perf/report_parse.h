@@ -1,12 +1,12 @@
-/* Reads a topology report (topology/report.h). */
+/* Parses a topology report (topology/report.h). */
 #ifndef PCCL_TOOLS_PERF_REPORT_PARSE_H
 #define PCCL_TOOLS_PERF_REPORT_PARSE_H
 
 #include "topology/report.h"
 
 /*
- * Makes a report, which the caller must free after OK. Returns ARGUMENT with a reason that includes the line, or
- * MEMORY. Uses at most some 20 times the memory of the text, whatever its content.
+ * Creates a report, which the caller must free after OK. Returns ARGUMENT with a reason that includes the line number,
+ * or MEMORY. The memory used is at most about 20 times the size of the text, whatever its content.
  */
 PCCL_MUST_CHECK enum pccl_status perf_report_parse(const char *text, size_t length, const struct pccl_memory *memory,
                                                    struct pccl_topology_report *report, struct pccl_text *reason);

@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Enough for a report of the most peers in a run, and within a library's 32-bit counts. */
+/* The maximum is enough for the largest run, and is within the library's 32-bit counts. */
 enum { FILE_BYTES_FIRST = 1 << 16, FILE_BYTES_MAX = 1 << 30 };
 
-static const uint64_t steps_without = 4000000; /* for a file without steps: as the master uses in one search */
+/* for a file without steps: the number that the master uses in one search */
+static const uint64_t steps_without = 4000000;
 
 struct search {
     const struct perf_options *options;
@@ -50,7 +51,7 @@ static bool read_stream(const char *name, FILE *file, char **text, size_t *lengt
     return !ferror(file) || complain(name, strerror(errno));
 }
 
-/* The caller must free *text in any case. */
+/* Reads a file. The caller must free *text in any case. */
 static bool read_file(const char *name, char **text, size_t *length)
 {
     bool is_stdin = strcmp(name, "-") == 0;
@@ -96,7 +97,7 @@ static bool read_report(struct search *search)
     return good;
 }
 
-/* Builds the problem as the master does. */
+/* Sets up the search problem as the master does. */
 static bool build_problem(struct search *search)
 {
     const struct perf_options *options = search->options;
@@ -144,7 +145,10 @@ static bool is_same(const struct search *search)
     return search->answer.worth.exists && perf_ring_same(search->ring, search->report.ring, search->report.count);
 }
 
-/* Returns the master's figure for the rate of the slowest link while all links are in use; 0 if some are unknown. */
+/*
+ * Returns the rate that the master would assume for the slowest link while all links are in use, or 0 if some links are
+ * unknown.
+ */
 static uint64_t share_of_all(const struct pccl_topology_report *topology)
 {
     struct pccl_pairs pairs = {.count = topology->count};
@@ -210,7 +214,7 @@ static bool report_json(const struct search *search)
     return perf_json_save(search->options, &file);
 }
 
-/* Writes the file again, with the ring found and the search that found it. */
+/* Writes the report again, with the ring that was found and the search that found it. */
 static bool dump_answer(struct search *search)
 {
     struct pccl_topology_report *report = &search->report;

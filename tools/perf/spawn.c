@@ -10,8 +10,8 @@
 enum { TICK_MS = 250 };
 
 /*
- * Runs this program again, as a worker or as the master. Its special options precede the others: after a "--" they
- * would have no effect.
+ * Runs this program again, as a worker or as the master. Places the internal options before the others, because they
+ * would have no effect after a "--".
  */
 static bool spawn(const struct perf_launch *launch, bool is_worker, uint32_t index, struct process_child *child)
 {
@@ -58,7 +58,7 @@ bool perf_spawn_worker(const struct perf_launch *launch, uint32_t index, struct 
     return spawn(launch, true, index, child);
 }
 
-/* Watches the workers, and the master last. */
+/* Watches the workers and, last, the master. */
 static bool await_watched(const struct perf_launch *launch, const struct process_child *workers, uint32_t count,
                           uint32_t index, const char *words, struct process_watched *watched)
 {
@@ -72,7 +72,7 @@ static bool await_watched(const struct perf_launch *launch, const struct process
         }
         for (uint32_t i = 0; i <= count; i++) {
             if (watched[i].has_input) {
-                watched[i].pipe = -1; /* alive, or finished */
+                watched[i].pipe = -1; /* alive, or has finished */
             } else if (watched[i].has_ended) {
                 process_await(i < count ? &workers[i] : &launch->master);
                 return false;
@@ -111,7 +111,7 @@ int perf_master_main(const struct perf_options *options)
     }
     if (!process_write_all(options->result_descriptor, &port, sizeof port))
         return 1;
-    (void)process_read_all(options->go_descriptor, &byte, 1); /* until the launcher is gone or done */
+    (void)process_read_all(options->go_descriptor, &byte, 1); /* returns when the launcher has finished or died */
     (void)pcclInterruptMaster(master);
     (void)pcclMasterAwaitTermination(master);
     (void)pcclDestroyMaster(master);

@@ -10,20 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 250, CHUNK_BYTES = 1 << 20, PART = 100 /* one chunk in this number differs */ };
+enum { TICK_MS = 250, CHUNK_BYTES = 1 << 20, PART = 100 /* one chunk in this many differs */ };
 
-/* Seeds of content: of the group, and of the newcomer. */
+/* Seeds of the contents of the group and of the newcomer. */
 enum { COMMON = 1, OTHER = 2 };
 
 struct row {
     const char *of;
     size_t bytes;
     uint32_t iterations;
-    double seconds;      /* median of a synchronization */
-    double digest_s;     /* equal: time of digesting alone */
-    double limit_s;      /* newcomer: limit; 0: not measured */
-    double limit_spread; /* change of the limit during the row */
-    uint64_t moved;      /* payload of all synchronizations together */
+    double seconds;      /* median duration of a synchronization */
+    double digest_s;     /* for equal content: time for computing digests only */
+    double limit_s;      /* for a newcomer: the limit; 0: not measured */
+    double limit_spread; /* variation of the limit during the row */
+    uint64_t moved;      /* total payload of all synchronizations */
     uint64_t wrong;
 };
 
@@ -33,12 +33,12 @@ struct run {
     const struct perf_options *options;
     struct perf_launch launch;
     struct process_child *workers;
-    struct process_watched *pipes; /* workers and master */
+    struct process_watched *pipes; /* pipes of the workers and the master */
     struct perf_state_request *requests;
     struct perf_state_report *reports;
     bool *is_asked;
     uint32_t started, next_index;
-    struct perf_ring *fan; /* NULL: without a limit */
+    struct perf_ring *fan; /* NULL if there is no limit */
     uint64_t revision;     /* revision of the next synchronization */
     uint64_t random;
     struct row rows[CASES * PERF_SIZES_MAX];
@@ -74,8 +74,8 @@ static bool give_orders(struct run *run)
 }
 
 /*
- * Takes the reports of all workers with an order. Returns false if one of them or the master has ended, or has reported
- * a failure.
+ * Receives the reports of all workers that have an order. Returns false if a worker or the master has ended, or if a
+ * worker reports a failure.
  */
 static bool take_reports(struct run *run, const char *words)
 {
@@ -111,12 +111,12 @@ static bool take_reports(struct run *run, const char *words)
 
 static bool carry_out(struct run *run, const char *words) { return give_orders(run) && take_reports(run, words); }
 
-/* Returns the time from the first begin to the last end. */
+/* Returns the time from the first start to the last end. */
 static double span_s(const struct run *run)
 {
     double start_s = (double)INFINITY, end_s = 0;
     for (uint32_t i = 0; i < run->started; i++) {
-        if (run->reports[i].end_s <= 0) /* had no order, or died */
+        if (run->reports[i].end_s <= 0) /* the worker had no order, or has died */
             continue;
         start_s = fmin(start_s, run->reports[i].start_s);
         end_s = fmax(end_s, run->reports[i].end_s);
@@ -124,7 +124,7 @@ static double span_s(const struct run *run)
     return end_s - start_s;
 }
 
-/* Gives all workers the content COMMON and the revision. */
+/* Gives all workers the content COMMON and the current revision. */
 static bool begin_together(struct run *run, size_t bytes)
 {
     order_all(run, PERF_STATE_FILL, bytes, COMMON);
@@ -134,7 +134,7 @@ static bool begin_together(struct run *run, size_t bytes)
     return carry_out(run, "beginning together");
 }
 
-/* Orders one synchronization, for which the newcomer's revision is outdated if `outdated`. */
+/* Orders a synchronization. If `outdated`, the newcomer takes part with an old revision. */
 static void order_sync(struct run *run, size_t bytes, bool outdated)
 {
     order_all(run, PERF_STATE_SYNC, bytes, run->revision++);
@@ -179,7 +179,7 @@ static bool measure_equal(struct run *run, struct row *row, double *times, doubl
     return good && check(run, row->bytes, &row->wrong);
 }
 
-/* Adds to the samples; *median_s is the median of the new ones alone. Returns false if a process is gone. */
+/* Adds to the samples, and sets *median_s to the median of the new ones only. Returns false if a process has died. */
 static bool measure_limit(struct run *run, size_t bytes, struct perf_limit_samples *all, double *median_s)
 {
     struct perf_limit_samples samples = {0};
@@ -196,7 +196,7 @@ static bool measure_limit(struct run *run, size_t bytes, struct perf_limit_sampl
     return true;
 }
 
-/* A newcomer with other content and an old revision synchronizes with the others. */
+/* Synchronizes with a newcomer that has different content and an old revision. */
 static bool fetch_all(struct run *run, size_t bytes, const char *words)
 {
     order_one(run, newcomer(run), PERF_STATE_FILL, bytes, OTHER);
@@ -241,7 +241,7 @@ static bool measure_part(struct run *run, struct row *row, double *times, double
     return good;
 }
 
-/* ---- the report ---- */
+/* ---- report ---- */
 
 static double share_moved(const struct row *row) { return (double)row->moved / ((double)row->bytes * row->iterations); }
 
@@ -392,16 +392,16 @@ static bool measure_rows(struct run *run)
     return (!options->gate || meets_goals(run)) && good;
 }
 
-/* ---- a donor dies during the transfer ---- */
+/* ---- death of a donor during the transfer ---- */
 
 struct chaos {
     struct perf_samples undisturbed, digests, disturbed;
     uint64_t wrong;
-    double digest_s, whole_s; /* current durations; the transfer is between the two */
-    uint32_t late;            /* signals after the newcomer was done; these rounds are repeated */
+    double digest_s, whole_s; /* durations so far; the transfer takes place between the two */
+    uint32_t late;            /* number of signals sent after the newcomer had finished; these rounds are repeated */
 };
 
-enum { LATE_MAX = 10 }; /* limit for each round; above it the machine is too uneven */
+enum { LATE_MAX = 10 }; /* limit per round; if it is exceeded, the machine's speed varies too much */
 
 static double draw(struct run *run)
 {
@@ -425,14 +425,14 @@ static bool warm_up(struct run *run, struct chaos *chaos, size_t bytes)
     return good;
 }
 
-/* Replaces a process that is gone by a new one, which gets the content from the others. */
+/* Replaces a process that has died with a new one, which gets the content from the others. */
 static bool replace(struct run *run, uint32_t victim, size_t bytes)
 {
     (void)process_end(&run->workers[victim], true);
     if (!perf_spawn_worker(&run->launch, run->next_index++, &run->workers[victim]))
         return false;
     order_all(run, PERF_STATE_ADMIT, 0, 0);
-    run->requests[victim].order = PERF_STATE_NOTHING; /* it joins by itself */
+    run->requests[victim].order = PERF_STATE_NOTHING; /* it joins without an order */
     if (!carry_out(run, "a new peer"))
         return false;
     order_all(run, PERF_STATE_SYNC, bytes, run->revision++);

@@ -1,7 +1,8 @@
 /*
- * Synchronizations of shared state: peers with equal content, a newcomer with other content, one that differs in a
- * hundredth of the chunks; and a donor that is killed during the transfer. The launcher sends each worker its next
- * order, all workers with an order begin at once, and a time is measured from the first begin to the last end.
+ * Measures synchronizations of shared state: of peers with equal content, with a newcomer whose content differs
+ * entirely, with one whose content differs in a hundredth of the chunks, and with a donor that is killed during the
+ * transfer. The launcher sends each worker its next order. All workers with an order start at the same time, and the
+ * duration is measured from the first start to the last end.
  */
 #ifndef PCCL_TOOLS_PERF_STATE_H
 #define PCCL_TOOLS_PERF_STATE_H
@@ -10,12 +11,12 @@
 
 enum perf_state_order {
     PERF_STATE_NOTHING,
-    PERF_STATE_FILL,   /* fill in the content of the seed `argument` */
-    PERF_STATE_SPOIL,  /* change a byte in `argument` chunks */
-    PERF_STATE_DIGEST, /* only compute the digests, as the library does */
+    PERF_STATE_FILL,   /* fill in the content for the seed `argument` */
+    PERF_STATE_SPOIL,  /* change one byte in each of `argument` chunks */
+    PERF_STATE_DIGEST, /* compute the digests as the library does, without synchronizing */
     PERF_STATE_SYNC,   /* synchronize with the revision `argument` */
-    PERF_STATE_CHECK,  /* compare with the content of the seed `argument` */
-    PERF_STATE_ADMIT,  /* update the topology until all peers are there */
+    PERF_STATE_CHECK,  /* compare with the content for the seed `argument` */
+    PERF_STATE_ADMIT,  /* update the topology until all peers have joined */
 };
 
 struct perf_state_request {
@@ -26,7 +27,7 @@ struct perf_state_request {
 struct perf_state_report {
     int32_t result;
     double start_s, end_s;
-    uint64_t sent, received, wrong; /* bytes; wrong ones in words of 8 */
+    uint64_t sent, received, wrong; /* numbers of bytes; `wrong` counts 8-byte words */
 };
 
 int perf_state_run(const struct perf_options *options, int count, char **arguments);

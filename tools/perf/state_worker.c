@@ -44,14 +44,14 @@ static uint64_t count_wrong(const struct holder *holder, uint64_t seed, size_t b
     return wrong;
 }
 
-/* Changes bytes that are evenly distributed over the content. */
+/* Changes one byte in each of `chunks` chunks, evenly distributed over the content. */
 static void spoil(const struct holder *holder, uint64_t chunks, size_t bytes)
 {
     for (uint64_t i = 0; i < chunks; i++)
         holder->content[(size_t)(i * (bytes / chunks))] ^= 0x55;
 }
 
-/* ---- the state, in the form for the library's callers and in the form for its digests ---- */
+/* ---- the state in two forms: for the public functions, and for computing digests ---- */
 
 static const char *const names[TENSORS] = {"first", "second", "third", "fourth"};
 
@@ -108,7 +108,7 @@ static pcclResult_t synchronize(const struct holder *holder, const struct perf_s
 
 /* ---- orders ---- */
 
-/* Makes at least one update, which removes dead members. */
+/* Updates the topology at least once, which also removes dead members. */
 static pcclResult_t admit(const struct holder *holder)
 {
     pcclResult_t result = pcclUpdateTopology(holder->comm);

@@ -82,7 +82,7 @@ static bool report_json(const struct perf_options *options, const struct perf_ca
     return perf_json_save(options, &file);
 }
 
-/* Judges the longest and most expensive of the calls, with the group before all of them and after them. */
+/* Checks the goals for the longest and most expensive call, and for the group before and after all calls. */
 static bool meets_goals(const struct perf_options *options, const struct perf_call *calls, uint32_t count)
 {
     struct perf_call worst = calls[0];
@@ -95,7 +95,7 @@ static bool meets_goals(const struct perf_options *options, const struct perf_ca
         worst.failed += calls[i].failed;
     }
     struct perf_judged judged = {.of = "topology"};
-    if (worst.failed > 0) /* the time of a failure is not a result */
+    if (worst.failed > 0) /* after a failure, the duration is not a result */
         return perf_gate(options, &judged, 1);
     judged = (struct perf_judged){.of = "topology",
                                   .figures = {{"optimize_s", worst.optimize_s},
@@ -130,7 +130,8 @@ bool perf_topology_report(const struct perf_options *options, const struct perf_
 /* ---- the run ---- */
 
 /*
- * Waits for a byte from each worker when it is done. Returns false if one of them or the master has ended before that.
+ * Waits until each worker has sent a byte, which means that it is done. Returns false if a worker or the master ends
+ * before that.
  */
 static bool await_workers(const struct perf_launch *launch, const struct process_child *workers, uint32_t count)
 {

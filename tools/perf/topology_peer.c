@@ -9,20 +9,21 @@
 #include <uv.h>
 
 enum {
-    REDUCTIONS = 5,         /* timed reductions before and after each call */
-    TEXT_ATTEMPTS_MAX = 10, /* attempts at the text, as the topology may grow in between */
-    COMBINE_TAG = 1,        /* tag for reductions of the peers' results */
+    REDUCTIONS = 5, /* number of timed reductions before and after each call */
+    /* maximum number of attempts to get the text, because the topology may grow between two calls */
+    TEXT_ATTEMPTS_MAX = 10,
+    COMBINE_TAG = 1, /* tag for combining the results of the peers */
 };
 
 struct peer {
     const struct perf_options *options;
     pcclComm_t *comm;
-    size_t count; /* elements of the reductions */
+    size_t count; /* number of elements in the reductions */
     void *input, *output;
-    bool speaks; /* this peer reports for all */
+    bool speaks; /* true if this peer reports for all */
 };
 
-/* ---- results combined over the peers ---- */
+/* ---- combining results of the peers ---- */
 
 static pcclResult_t combine(const struct peer *peer, double *values, size_t count, pcclRedOp_t operation)
 {
@@ -38,7 +39,7 @@ static pcclResult_t meet(const struct peer *peer)
 }
 
 /*
- * Chooses the peer that reports. The peers of a cluster have no numbers, so each draws one, and the highest is chosen.
+ * Selects the peer that reports. Peers of a cluster have no numbers, so each draws a random one, and the highest wins.
  */
 static pcclResult_t choose_speaker(struct peer *peer)
 {
@@ -82,8 +83,8 @@ static pcclResult_t time_reductions(const struct peer *peer, double *seconds, do
 }
 
 /*
- * Optimizes the topology. Notes a failure that leaves the group unchanged, after which the known figures of the links
- * are still shown.
+ * Optimizes the topology. Records a failure that leaves the group unchanged, because the known figures of the links are
+ * still shown after it.
  */
 static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
 {
@@ -140,7 +141,7 @@ static int make_call(const struct peer *peer, struct perf_call *call)
 
 /* ---- all calls ---- */
 
-/* Returns the text, which the caller frees, or NULL after a message. */
+/* Returns the text, which the caller must free, or NULL after a message. */
 static char *take_text(const struct peer *peer)
 {
     char *text = NULL;
@@ -191,7 +192,7 @@ static bool is_good(const struct peer *peer, const struct perf_call *calls)
     return wrong <= 0 && failed <= 0;
 }
 
-/* Returns an exit code. The other peers wait until the reporting one has all its figures. */
+/* Returns the exit code. The other peers wait until the peer that reports has obtained all its figures. */
 static int run(struct peer *peer, struct perf_call *calls)
 {
     char *text = NULL;
@@ -228,7 +229,7 @@ int perf_topology_peer(const struct perf_options *options)
     code = run(&peer, calls);
     perf_worker_leave(peer.comm);
     if (options->result_descriptor >= 0 && !process_write_all(options->result_descriptor, "", 1))
-        code = 1; /* the launcher is gone */
+        code = 1; /* the launcher has died */
 out:
     free(calls);
     free(peer.output);

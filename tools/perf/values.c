@@ -6,8 +6,8 @@
 enum { PATTERN = 251, PERIOD = PATTERN * 7 }; /* period of the values, in elements */
 
 /*
- * Returns a value: 1 or 2 for products, 0 to 7 otherwise, for bools 0 or 1. Results are exact in every data type of 16
- * bits and more, for up to at least eight peers.
+ * Returns a value: 1 or 2 for products, 0 or 1 for bools, and 0 to 7 otherwise. Results are exact for at least eight
+ * peers in every data type of 16 or more bits.
  */
 static unsigned value_of(size_t i, uint32_t peer, const struct perf_options *options)
 {
@@ -21,11 +21,11 @@ static uint16_t half_of(float value)
     memcpy(&bits, &value, sizeof bits);
     if (bits << 1 == 0)
         return (uint16_t)(bits >> 16);
-    int exponent = (int)(bits >> 23 & 0xff) - 127; /* normal, as all values are whole numbers below 2048 */
+    int exponent = (int)(bits >> 23 & 0xff) - 127; /* always normal, because all values are whole numbers below 2048 */
     return (uint16_t)((uint32_t)(exponent + 15) << 10 | (bits >> 13 & 0x3ff));
 }
 
-/* Converts to 8 bits. The upper half of an f16 has the sign, the exponent and the fraction of e5m2. */
+/* Converts to an 8-bit float. The upper half of an f16 is an e5m2. */
 static uint8_t f8_of(unsigned value, bool e5m2)
 {
     uint16_t half = half_of((float)value);
@@ -35,7 +35,8 @@ static uint8_t f8_of(unsigned value, bool e5m2)
 
 static double of_f8(uint8_t bits, bool e5m2)
 {
-    const int fraction = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, least = 1 - bias - fraction; /* all values are positive */
+    /* no sign, because all values are positive */
+    const int fraction = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, least = 1 - bias - fraction;
     const int low = bits & ((1 << fraction) - 1), exponent = bits >> fraction;
     return ldexp(exponent ? low + (1 << fraction) : low, least + (exponent ? exponent - 1 : 0));
 }
@@ -68,7 +69,7 @@ static void store(uint8_t *at, pcclDataType_t datatype, unsigned value)
         break;
     case pcclFloat8E4M3FN:
     case pcclFloat8E5M2: *at = f8_of(value, datatype == pcclFloat8E5M2); break;
-    default: memcpy(at, &whole, perf_datatype_bytes(datatype)); break; /* little-endian */
+    default: memcpy(at, &whole, perf_datatype_bytes(datatype)); break; /* requires a little-endian machine */
     }
 }
 
@@ -90,7 +91,8 @@ static double load(const uint8_t *at, pcclDataType_t datatype)
         return (double)single;
     case pcclFloat8E4M3FN:
     case pcclFloat8E5M2: return of_f8(*at, datatype == pcclFloat8E5M2);
-    default: memcpy(&whole, at, perf_datatype_bytes(datatype)); return (double)whole; /* never negative here */
+    /* never negative in this program */
+    default: memcpy(&whole, at, perf_datatype_bytes(datatype)); return (double)whole;
     }
 }
 
@@ -118,27 +120,27 @@ static double expected_of(size_t i, const struct perf_options *options)
     if (options->operation == pcclPremulSum)
         result *= PERF_FACTOR;
     unsigned bits = (unsigned)(8 * perf_datatype_bytes(options->datatype));
-    if (is_whole(options->datatype) && bits < 53) { /* integers wrap, signed ones to the bits that load() reads */
+    if (is_whole(options->datatype) && bits < 53) { /* integers wrap; signed ones to the bits that load() reads */
         result = fmod(result, ldexp(1.0, (int)bits));
         if (options->operation == pcclAvg && options->datatype == pcclInt8 && result > 127)
-            result = (double)NAN; /* negative after wrapping, with more than 18 peers: not checked */
+            result = (double)NAN; /* not checked: negative after wrapping, with more than 18 peers */
     }
     if (options->operation == pcclAvg)
         result = is_whole(options->datatype) ? floor(result / options->peers) : result / options->peers;
     return result;
 }
 
-/* Returns the number of steps of the codec at the largest magnitude, where they are the widest. */
+/* Returns the number of the codec's steps at the largest magnitude, where they are widest. */
 static double levels_of(const pcclQuantizationOptions_t *codec)
 {
     static const double levels[] = {[pcclQuantE4M3] = 28, [pcclQuantE5M2] = 14, [pcclQuantInt4] = 14,
                                     [pcclQuantE3M0] = 4,  [pcclQuantE2M1] = 6,  [pcclQuantAuto] = 6};
     if (codec->algorithm < pcclQuantE4M3)
         return ldexp(1.0, (int)(8 * perf_datatype_bytes(codec->quantized_datatype))) - 1;
-    return levels[codec->algorithm] / 4; /* scales of powers of two and stochastic rounding each double the steps */
+    return levels[codec->algorithm] / 4; /* power-of-two scales and stochastic rounding each double the step */
 }
 
-/* Returns the rounding error of the data type, or of the codec in every hop. */
+/* Returns the tolerated error: the rounding error of the data type, or the codec's error in every hop. */
 static double tolerance_of(double expected, const struct perf_options *options)
 {
     static const double relative[] = {[pcclFloat16] = 2e-3,

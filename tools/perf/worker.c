@@ -10,7 +10,8 @@
 #include <string.h>
 #include <uv.h>
 
-enum { MESH_PEERS_MAX = 16 }; /* a larger group has links between all peers only where operations request them */
+/* in a larger group, there are links between all peers only where operations have requested them */
+enum { MESH_PEERS_MAX = 16 };
 
 double perf_now_s(void) { return 1e-9 * (double)uv_hrtime(); }
 
@@ -61,8 +62,8 @@ pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers)
 }
 
 /*
- * Connects with retries. The programs of a cluster, including the master, are started in any order, so this tries as
- * often, and as long, as the Python package does.
+ * Connects with retries, because the programs of a cluster, including the master, may be started in any order. Makes
+ * the same number of attempts, for the same time, as the Python package.
  */
 static pcclResult_t connect_patiently(pcclComm_t *comm)
 {
@@ -106,7 +107,7 @@ void perf_worker_leave(pcclComm_t *comm)
 
 /* ---- memory ---- */
 
-/* Returns a value of /proc/self/status, in bytes; 0 if unknown. */
+/* Returns a value from /proc/self/status in bytes, or 0 if it is unknown. */
 static uint64_t status_bytes(const char *name)
 {
     char line[128];
@@ -120,7 +121,7 @@ static uint64_t status_bytes(const char *name)
     return (uint64_t)kib << 10;
 }
 
-/* Resets the peak: from now on VmHWM is the largest resident size since. */
+/* Resets VmHWM, the peak resident size of this process. */
 static bool forget_peak(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -133,14 +134,15 @@ static bool forget_peak(void)
 struct bench {
     const struct perf_options *options;
     pcclComm_t *comm;
-    uint32_t rank;              /* 0 in an all-reduce, which has no ranks */
-    struct perf_options values; /* basis of this peer's values: its rank, if it has one, otherwise its number */
+    uint32_t rank; /* 0 for an all-reduce, which has no ranks */
+    /* determines this peer's values: index is its rank if it has one, otherwise its number */
+    struct perf_options values;
     char *input, *output;
-    uint64_t resident_bytes; /* resident size with the buffers touched and the library unused; 0: unknown */
+    uint64_t resident_bytes; /* resident size with all buffers touched and the library unused; 0: unknown */
     pcclAsyncReduceOp_t *handles;
-    pcclBlobs_t *blobs;        /* last result of each operation */
-    pcclPart_t *parts;         /* parts for all peers, of the operation being launched */
-    pcclOperationInfo_t *info; /* info of the last operation; only for sums */
+    pcclBlobs_t *blobs;        /* most recent result of each operation */
+    pcclPart_t *parts;         /* parts for all peers, for the operation being launched */
+    pcclOperationInfo_t *info; /* info of the last operation, for reductions only */
 };
 
 static pcclResult_t meet(const struct bench *bench)
@@ -163,7 +165,10 @@ static pcclResult_t transfer(const struct bench *bench, void *buffer, size_t cou
                   : pcclRecv(buffer, count, datatype, other, options, bench->comm, NULL);
 }
 
-/* Returns the elements of a tensor among those that are left: tensors grow evenly, from 1 to 256 times the smallest. */
+/*
+ * Returns the number of elements of a tensor among the remaining ones. The sizes of the tensors grow exponentially, up
+ * to 256 times the smallest.
+ */
 static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
 {
     double all = 0;
@@ -173,14 +178,14 @@ static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
     return number + 1 == tensors || share > left ? left : share;
 }
 
-/* Lists one part for each peer, in sequence. */
+/* Lists one part for each peer, one after another in memory. */
 static void list_parts(const struct bench *bench, const char *first, size_t bytes)
 {
     for (uint32_t i = 0; i < bench->options->peers; i++)
         bench->parts[i] = (pcclPart_t){first + i * bytes, bytes};
 }
 
-/* Reduces the elements as several tensors; fewer than requested if there are too few elements. */
+/* Reduces the elements as several tensors, or as fewer than requested if there are not enough elements. */
 static pcclResult_t reduce_together(const struct bench *bench, const char *input, char *output, size_t count,
                                     const pcclCollectiveOptions_t *more, pcclAsyncReduceOp_t *handle)
 {
@@ -200,8 +205,8 @@ static pcclResult_t reduce_together(const struct bench *bench, const char *input
 }
 
 /*
- * Performs one operation on `count` elements of each part, from `first` on; awaits it if `handle` is NULL. Each
- * operation has a separate range of the larger buffer, with as many parts.
+ * Performs an operation on `count` elements of each part, beginning with `first`. Waits for it if `handle` is NULL.
+ * Concurrent operations use separate ranges of the larger buffer, which has as many parts.
  */
 static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t count, bool in_place, uint32_t tag,
                                pcclAsyncReduceOp_t *handle)
@@ -288,14 +293,14 @@ static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t c
     return handle ? pcclBarrierAsync(&more, comm, handle) : pcclBarrier(&more, comm, NULL);
 }
 
-/* Returns the elements of each part for operation `number`: an equal share while there are any. */
+/* Returns the number of elements in each part for operation `number`. The operations divide the elements equally. */
 static size_t share_of(const struct bench *bench, size_t count, uint32_t number)
 {
     uint32_t operations = bench->options->concurrent;
     return count / operations + (number < count % operations);
 }
 
-/* Performs `concurrent` operations on the elements. */
+/* Performs the concurrent operations on the elements. */
 static pcclResult_t operate(const struct bench *bench, size_t count, bool in_place)
 {
     uint32_t operations = bench->options->concurrent;
@@ -326,7 +331,10 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
     return options->iterations < most ? options->iterations : (uint32_t)most;
 }
 
-/* Returns the index for a peer's values for this rank; the same for all ranks where elements are added. */
+/*
+ * Returns the index that determines the values that `giver` sends to this rank. Without a reduction, it differs between
+ * ranks if each gets a separate part.
+ */
 static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
 {
     const struct pccl_collective_row *row = perf_row(bench->options);
@@ -334,7 +342,7 @@ static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t r
     return giver + (differ ? 3 * rank : 0);
 }
 
-/* Fills in this peer's input of one operation; the values start over in each part. */
+/* Fills in this peer's input for one operation. The values start over in each part. */
 static void fill(const struct bench *bench, char *buffer, size_t first, size_t count)
 {
     size_t bytes = perf_datatype_bytes(bench->options->datatype);
@@ -346,13 +354,13 @@ static void fill(const struct bench *bench, char *buffer, size_t first, size_t c
     }
 }
 
-/* Counts wrong elements in the blobs of this operation. */
+/* Returns the number of wrong elements in the blobs of this operation. */
 static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t count)
 {
     const pcclBlobs_t *blobs = &bench->blobs[number];
     struct perf_options giver = bench->values;
     const struct pccl_collective_row *row = perf_row(bench->options);
-    uint32_t givers = pccl_parts_of(&row->result, bench->options->peers, bench->rank == 0); /* the root */
+    uint32_t givers = pccl_parts_of(&row->result, bench->options->peers, bench->rank == 0); /* rank 0 is the root */
     uint64_t wrong = 0;
     for (uint32_t i = 0; i < givers; i++) {
         bool there = i < blobs->count && blobs->blobs[i].length == count * perf_datatype_bytes(giver.datatype);
@@ -362,7 +370,7 @@ static uint64_t wrong_blobs(const struct bench *bench, uint32_t number, size_t c
     return wrong;
 }
 
-/* Returns the number of elements that are not the reduction of the first peers. */
+/* Returns the number of elements that differ from the reduction over the first `peers` peers. */
 static uint64_t wrong_in_scan(const struct bench *bench, const char *result, size_t count, uint32_t peers)
 {
     struct perf_options values = bench->values;
@@ -407,7 +415,7 @@ static uint64_t wrong_in(const struct bench *bench, uint32_t number, size_t firs
     case PCCL_ALL_TO_ALL:
     default: break;
     }
-    for (uint32_t i = 0; i < givers; i++) { /* the first one is also the root */
+    for (uint32_t i = 0; i < givers; i++) { /* the first peer is also the root */
         giver.index = values_for(bench, first_giver + i, bench->rank);
         wrong += perf_values_differ(whole + i * count * bytes, count, &giver);
     }
@@ -430,7 +438,7 @@ static pcclResult_t check(const struct bench *bench, size_t count, bool in_place
     return result;
 }
 
-/* Measures the same number of operations without the codec, and adds to the seconds. */
+/* Measures the same number of operations without the codec, and adds their duration to *seconds. */
 static pcclResult_t measure_exact(const struct bench *bench, size_t count, bool in_place, uint32_t iterations,
                                   double *seconds)
 {
@@ -473,7 +481,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     for (uint32_t i = 0; i < bench->options->warm_up && result == pcclSuccess; i++)
         result = operate(bench, count, in_place);
     if (result == pcclSuccess && bench->options->warm_up > 0 && bench->options->peers > MESH_PEERS_MAX)
-        result = pcclUpdateTopology(bench->comm); /* uses the requested links from then on */
+        result = pcclUpdateTopology(bench->comm); /* from then on, operations use the requested links */
     uint32_t before_it = report->iterations / 2;
     if (result == pcclSuccess)
         result = measure_exact(bench, count, in_place, before_it, &report->exact_s);
@@ -498,7 +506,7 @@ static pcclResult_t measure(const struct bench *bench, size_t count, bool in_pla
     return result;
 }
 
-/* Waits for the launcher, which measures the limit between the rows. */
+/* Waits for the launcher, which measures the limit between rows. Returns false if it has died. */
 static bool may_go(const struct perf_options *options)
 {
     char byte;
@@ -508,7 +516,7 @@ static bool may_go(const struct perf_options *options)
 static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool in_place, perf_sink sink, void *context)
 {
     size_t element = perf_datatype_bytes(bench->options->datatype) * perf_parts(bench->options);
-    size_t count = bytes < element ? 1 : bytes / element; /* elements of each part */
+    size_t count = bytes < element ? 1 : bytes / element; /* number of elements in each part */
     struct perf_worker_report report = {.bytes = bench->options->collective == PCCL_BARRIER ? 0 : count * element,
                                         .iterations = perf_iterations(bench->options, bytes),
                                         .in_place = in_place};
@@ -516,7 +524,7 @@ static pcclResult_t measure_size(const struct bench *bench, size_t bytes, bool i
     if (!times)
         return pcclOutOfMemory;
     if (!may_go(bench->options))
-        _Exit(1); /* the launcher is gone */
+        _Exit(1); /* the launcher has died */
     pcclResult_t result = measure(bench, count, in_place, &report, times);
     report.chosen = bench->info->codec;
     memcpy(report.why, bench->info->why, sizeof report.why);
@@ -540,7 +548,7 @@ static pcclResult_t measure_all(const struct bench *bench, perf_sink sink, void 
     return result;
 }
 
-/* Finds the rank among the members of all measurements. */
+/* Determines this peer's rank, which is the same in all measurements. */
 static pcclResult_t find_rank(struct bench *bench)
 {
     size_t count;
@@ -572,7 +580,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     for (uint32_t i = 0; i < options->concurrent; i++)
         bench.blobs[i] = (pcclBlobs_t)PCCL_BLOBS_INIT;
     perf_values_fill(bench.input, bytes / perf_datatype_bytes(options->datatype), options);
-    memset(bench.output, 1, bytes); /* touches the pages, which otherwise would count as the library's later */
+    memset(bench.output, 1, bytes); /* touches the pages, which would otherwise be counted as the library's memory */
     bench.resident_bytes = status_bytes("VmRSS");
     bench.comm = perf_worker_join(options);
     if (!bench.comm)
@@ -581,7 +589,8 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     if (result == pcclSuccess)
         result = measure_all(&bench, sink, context);
     if (result == pcclSuccess)
-        result = meet(&bench); /* a peer that leaves early would change the ranks of those that still send */
+        /* waits for all, because a peer that leaves early changes the ranks of those that are still sending */
+        result = meet(&bench);
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     for (uint32_t i = 0; i < options->concurrent; i++)
         (void)pcclFreeBlobs(&bench.blobs[i]);
@@ -600,7 +609,7 @@ static void send_report(void *context, const struct perf_worker_report *report, 
     const struct perf_options *options = context;
     if (!process_write_all(options->result_descriptor, report, sizeof *report) ||
         !process_write_all(options->result_descriptor, times, report->iterations * sizeof *times))
-        _Exit(1); /* the launcher is gone */
+        _Exit(1); /* the launcher has died */
     free(times);
 }
 

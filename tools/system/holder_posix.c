@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Returns the inode of a socket in this table that listens on the port, or 0. */
+/* Returns the inode of the socket in this table that listens on the port, or 0. */
 static unsigned long listening_inode(const char *table, uint16_t port)
 {
     enum { LISTENING = 0x0A };

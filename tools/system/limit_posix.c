@@ -25,14 +25,14 @@ struct report {
 
 /* A request to a process. */
 struct request {
-    uint64_t each;  /* bytes over each connection */
-    uint64_t stays; /* bytes to be copied */
-    uint64_t span;  /* size of the memory to walk through */
+    uint64_t each;  /* bytes for each connection */
+    uint64_t stays; /* number of bytes to copy */
+    uint64_t span;  /* size of the memory to use */
 };
 
 struct process {
     pid_t id;
-    int channel; /* carries requests to the process, and its reports */
+    int channel; /* transfers requests to the process and reports from it */
 };
 
 struct perf_ring {
@@ -80,7 +80,7 @@ static int dial(uint16_t port, const struct perf_limit_setting *setting)
 
 static bool blocked(ssize_t moved) { return moved < 0 && (errno == EAGAIN || errno == EINTR); }
 
-/* Memory from which a process sends and into which it receives. */
+/* Memory from which a process sends, and into which it receives. */
 struct buffers {
     char *from, *to;
     size_t bytes; /* size of each; longer messages wrap around */
@@ -89,8 +89,8 @@ struct buffers {
 /* The connections of a process. */
 struct ends {
     uint32_t out_count, in_count;
-    size_t *to_send;       /* bytes left, for each outgoing connection */
-    struct pollfd *polled; /* outgoing connections, then incoming ones */
+    size_t *to_send;       /* number of bytes left for each outgoing connection */
+    struct pollfd *polled; /* outgoing connections, followed by incoming ones */
 };
 
 static size_t call_at(const struct buffers *buffers, size_t done, size_t left, size_t call_bytes, size_t *offset)
@@ -100,7 +100,7 @@ static size_t call_at(const struct buffers *buffers, size_t done, size_t left, s
     return length < buffers->bytes - *offset ? length : buffers->bytes - *offset;
 }
 
-/* Makes one call on each incoming connection. Returns false if one is gone. */
+/* Calls read once on each incoming connection. Returns false if a connection has ended. */
 static bool receive_some(const struct ends *ends, size_t all, size_t *left, size_t call_bytes,
                          const struct buffers *buffers)
 {
@@ -114,7 +114,7 @@ static bool receive_some(const struct ends *ends, size_t all, size_t *left, size
     return true;
 }
 
-/* Makes one call on each outgoing connection with bytes left. */
+/* Calls write once on each outgoing connection that has bytes left. */
 static bool send_some(const struct ends *ends, size_t each, size_t *left, size_t call_bytes,
                       const struct buffers *buffers)
 {
@@ -139,7 +139,10 @@ static void wait_for_some(const struct ends *ends, bool receives)
     (void)poll(ends->polled, ends->out_count + ends->in_count, -1);
 }
 
-/* Copies a part of the bytes that stay, which are behind the sent ones, and are copied behind the received ones. */
+/*
+ * Copies some of the bytes that the process keeps. In memory, they follow the bytes to be sent, and their destination
+ * follows the received bytes.
+ */
 static void copy_some(const struct ends *ends, const struct request *request, size_t *left, size_t call_bytes,
                       const struct buffers *buffers)
 {
@@ -150,7 +153,7 @@ static void copy_some(const struct ends *ends, const struct request *request, si
     *left -= length;
 }
 
-/* Sends and receives as requested, both as fast as possible, and copies while nothing moves. */
+/* Sends and receives as requested, both as fast as possible, and copies while the sockets are idle. */
 static bool move(const struct ends *ends, const struct request *request, size_t call_bytes,
                  const struct buffers *buffers)
 {
@@ -318,7 +321,7 @@ void perf_ring_stop(struct perf_ring *ring)
 
 /* ---- measuring ---- */
 
-/* Returns the bytes for each connection. */
+/* Returns the number of bytes for each connection. */
 static uint64_t each_of(const struct perf_ring *ring, size_t bytes)
 {
     const struct perf_limit_traffic *traffic = &ring->setting.traffic;
@@ -398,7 +401,7 @@ struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, stru
         struct perf_limit_samples samples = {0};
         struct perf_ring *ring = perf_ring_start(peers, &setting);
         if (!ring)
-            continue; /* this system does not have this congestion control */
+            continue; /* the system does not support this congestion control */
         bool good = perf_ring_measure(ring, bytes, false, &samples);
         double seconds = perf_limit_median(&samples);
         bool better = good && (!best || seconds < best_s);

@@ -27,14 +27,14 @@ static socklen_t native_address(const char *text, struct sockaddr_un *native)
     size_t length = strlen(text);
     *native = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(native->sun_path, text, length + 1);
-    if (text[0] == '@') { /* the length of the address ends the name */
+    if (text[0] == '@') { /* abstract name, whose end is given by the address length */
         native->sun_path[0] = '\0';
         length--;
     }
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
 }
 
-/* Returns the longest interval between two signs of life that the manager requests, in milliseconds; 0: no request. */
+/* Returns the maximum interval between signs of life that the manager requires, in milliseconds; 0: none required. */
 static uint32_t watchdog_ms(void)
 {
     const char *microseconds = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

@@ -81,7 +81,7 @@ static bool fail(const char *what)
     return false;
 }
 
-/* Makes a pipe that other children do not inherit. */
+/* Creates a pipe that other children do not inherit. */
 static bool make_pipe(int pair[2])
 {
     if (pipe(pair) != 0)

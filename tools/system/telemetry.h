@@ -1,17 +1,14 @@
-/* Writes the flight recorder of this process's peer to a file at SIGUSR2, also while an operation hangs. */
+/* Writes the flight recorder of this process's peer to a file on SIGUSR2, even while an operation hangs. */
 #ifndef PCCL_TOOLS_SYSTEM_SIGHT_H
 #define PCCL_TOOLS_SYSTEM_SIGHT_H
 
 #include "pccl.h"
 
-/*
- * Blocks the signal in all threads and in started processes, which inherit that. Call before the first thread is
- * started.
- */
+/* Blocks the signal in all threads and in child processes, which inherit this. Call before starting threads. */
 void perf_sight_prepare(void);
 /*
- * Starts a thread that waits for the signal, and writes pccl-perf-<process>.json into the current folder. One
- * communicator at a time. If the thread cannot be started, the signal has no effect.
+ * Starts a thread that waits for the signal and then writes pccl-perf-<process>.json into the current directory. For
+ * one communicator at a time. If the thread cannot be started, the signal has no effect.
  */
 void perf_sight_watch(const pcclComm_t *comm);
 /* Ends the watch, if there is one. Call before the communicator is destroyed. */

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 static struct {
-    const pcclComm_t *comm; /* NULL: no watch */
+    const pcclComm_t *comm; /* NULL: not watching */
     pthread_t thread;
     atomic_bool end;
 } watch;
