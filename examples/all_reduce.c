@@ -1,13 +1,14 @@
 /*
- * The loop of a peer that lives with coming and going: admit who waits, reduce with retry, go on with whoever is left.
+ * Training steps of a peer in a group whose members change: admits newcomers, reduces with retry, and continues with
+ * the remaining peers.
  *
  *     pccl-master --listen 127.0.0.1:48148 &
- *     all_reduce 127.0.0.1:48148 2 10 &       two peers at least, ten steps
+ *     all_reduce 127.0.0.1:48148 2 10 &       at least two peers, ten steps
  *     all_reduce 127.0.0.1:48148 2 10
  *
- * Each peer holds a vector of parameters and a gradient of its own; each step averages the gradients and applies them.
- * The parameters stay equal on all peers, bit for bit. A real program would also hand them to newcomers; here they
- * start equal because the steps begin when enough peers are there.
+ * Each peer has a vector of parameters and computes its own gradient. Each step averages the gradients and applies the
+ * result, so the parameters have the same bits on all peers. A real program would also send them to newcomers; here
+ * they start equal, because the steps begin only when there are enough peers.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pccl.h>
@@ -25,7 +26,7 @@ static int failed(const char *what, const pcclComm_t *comm, pcclResult_t result)
     return EXIT_FAILURE;
 }
 
-/* Admits newcomers until the group has at least `peers`. */
+/* Admits newcomers until the group has at least `peers` peers. */
 static pcclResult_t gather(pcclComm_t *comm, int peers)
 {
     const struct timespec pause = {0, 20 * 1000 * 1000};
@@ -41,7 +42,10 @@ static pcclResult_t gather(pcclComm_t *comm, int peers)
     }
 }
 
-/* The average of everybody's gradient, in place. TooFewPeers: the others are gone, the step is to be discarded. */
+/*
+ * Averages the gradients of all peers in place. If it returns pcclTooFewPeers, the other peers have left, and the step
+ * must be dropped.
+ */
 static pcclResult_t average(const pcclComm_t *comm, float *gradient)
 {
     pcclReduceOpDescriptor_t reduce;
@@ -54,7 +58,7 @@ static pcclResult_t average(const pcclComm_t *comm, float *gradient)
     return pcclAllReduceMultipleWithRetry(&reduce, 1, comm, NULL, 1);
 }
 
-/* Stands for what a peer learns from data of its own. */
+/* Returns a random number, in place of a gradient computed from this peer's own data. */
 static float noise(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;

@@ -1,8 +1,9 @@
 /*
- * A program that survives peers that join, leave and are killed. Each peer contributes ones, so the sum is the number
+ * A program that continues while peers join, leave and are killed. Each peer contributes ones, so the sum is the number
  * of peers.
+ *
  *     pccl-master --listen 127.0.0.1:48148 &
- *     hello 127.0.0.1:48148 20 &    leaves after 20 seconds; as often as you like, also later; kill -9 some of them
+ *     hello 127.0.0.1:48148 20 &    leaves after 20 seconds; start several, at any time, and kill some with kill -9
  */
 #include <pccl.h>
 #include <stdio.h>
@@ -26,20 +27,21 @@ int main(int argc, char **argv)
     if (result == pcclSuccess)
         result = pcclCreateCommunicatorWithOptions(argc > 1 ? argv[1] : "127.0.0.1", NULL, &comm);
     if (result == pcclSuccess)
-        result = pcclLoopBegin(comm, NULL, NULL, &loop); /* NULL: peers hold nothing in common */
+        result = pcclLoopBegin(comm, NULL, NULL, &loop); /* NULL: there is no shared state */
     while (time(NULL) < end && (result = pcclLoopNext(loop, result, &step)) == pcclSuccess) {
         result = pcclAllReduce(ones, sum, &all, comm, &info);
         if (result == pcclSuccess)
             printf("step %lu: %u peers, sum %g\n", (unsigned long)step.number, (unsigned)info.local_world_size,
                    (double)sum[COUNT - 1]);
         else
-            printf("step %lu has failed: %s\n", (unsigned long)step.number, pcclGetLastError(comm)); /* once more */
+            /* the loop repeats the step */
+            printf("step %lu has failed: %s\n", (unsigned long)step.number, pcclGetLastError(comm));
         fflush(stdout);
     }
     if (result != pcclSuccess)
         fprintf(stderr, "%s\n", pcclGetLastError(comm));
     pcclLoopEnd(loop);
     if (comm != NULL)
-        pcclDestroyCommunicator(comm); /* says good-bye: the others go on at once */
+        pcclDestroyCommunicator(comm); /* notifies the other peers, which continue at once */
     return result == pcclSuccess ? EXIT_SUCCESS : EXIT_FAILURE;
 }

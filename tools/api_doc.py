@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes the API reference from the comments of the public headers and the docstrings of the Python package.
 
-    api_doc.py --write FOLDER writes c.md and python.md there; links to other pages assume a folder in build/
-    api_doc.py --check       lists public functions without a description; status 1 if there are any
-    api_doc.py --undescribed lists what is public in Python and has no docstring of its own
+    api_doc.py --write FOLDER writes c.md and python.md to it; links to other pages assume a folder in build/
+    api_doc.py --check        lists public functions without a description; exits with 1 if there are any
+    api_doc.py --undescribed  lists public Python names that have no docstring of their own
 
-Nothing is imported or compiled: the package is read as syntax trees, the headers as text in the shape that ours have.
+Nothing is imported or compiled: the package is read as syntax trees, and the headers as text in the style of this tree.
 """
 import argparse
 import ast
@@ -32,7 +32,7 @@ from python_source import (
 _HEADERS = "pccl pccl_collectives pccl_codecs pccl_loop pccl_sight ccoip_inet ccoip"
 HEADERS = [f"include/{name}.h" for name in _HEADERS.split()]
 PACKAGE = "python/pccl"
-COMMENT_COLUMNS = 117  # behind the star
+COMMENT_COLUMNS = 117  # without the star and the blank before the text
 DOCSTRING_COLUMNS = 120
 
 
@@ -40,7 +40,7 @@ DOCSTRING_COLUMNS = 120
 
 
 class Words:
-    """Turns plain text into Markdown: known names become links, other names of code become code."""
+    """Converts plain text to Markdown: known names become links, and other code names become code."""
 
     NAMES = re.compile(
         r"`[^`]*`|(?:\w+/)+\w+\.\w+|\w+->\w+|(?<![\w.`])\*?[A-Za-z_](?:[\w.]*\w)?(?:\(\)|(?<=_)\*)?|[*<>|]"
@@ -69,7 +69,7 @@ class Words:
         return f"`{bare}`" if looks_like_code else word
 
     def blocks(self, lines, columns, here=None, parameters=()):
-        """Markdown lines. Understands paragraphs, columns of two, and code that is set in by four."""
+        """Converts lines to Markdown. Understands paragraphs, two-column lists, and code that is indented by four."""
         made = []
         for kind, content in split_blocks(lines, columns, parameters):
             if kind == "code":
@@ -89,7 +89,8 @@ class Words:
 
 
 def split_blocks(lines, columns, parameters=()):
-    """(kind, content) of each: "text", a paragraph; "pairs" of texts; "parameter", (name, text); "code", lines."""
+    """Yields (kind, content) of each block: "text" with a paragraph, "pairs" of texts, "parameter" with (name, text),
+    or "code" with lines."""
     position = 0
     while position < len(lines):
         line = lines[position]
@@ -113,7 +114,7 @@ def split_blocks(lines, columns, parameters=()):
 
 
 def parts_of_paragraph(text, parameters):
-    """A sentence that begins with the name of a parameter and a colon speaks of that."""
+    """Splits a paragraph where a sentence begins with the name of a parameter and a colon. Yields (kind, content)."""
     names = "|".join(map(re.escape, parameters)) or "(?!)"
     for part in re.split(rf"(?<=\.) (?=(?:{names}): )", text):
         name, _, rest = part.partition(": ")
@@ -125,7 +126,7 @@ PAIR_NAME_MAX = 40
 
 
 def pair_at(line, indent, column):
-    """(name, text) if the line has a name in the first column and goes on in the second."""
+    """Returns (name, text) if the line has a name in the first column and text in the second."""
     name, text = line[indent:column], line[column:]
     begins = line[:indent].isspace() or indent == 0
     if begins and name[:1].strip() and name.endswith(" ") and text[:1].strip():
@@ -134,7 +135,8 @@ def pair_at(line, indent, column):
 
 
 def take_pairs(lines, position):
-    """Two columns, the second one aligned: at least two lines that begin such a pair."""
+    """Returns the pairs of a two-column list, which needs at least two lines and an aligned second column, and the
+    position after it."""
     first = PAIR.match(lines[position])
     if not first or len(first.group(2)) > PAIR_NAME_MAX:
         return [], position
@@ -153,8 +155,8 @@ def take_pairs(lines, position):
 
 
 def end_of_paragraph(lines, position, columns, parameters):
-    """Paragraphs end at an empty line; where the next word would have had room; and at a line that is set in, unless
-    they speak of a parameter: then that goes on."""
+    """Returns the end of a paragraph. It ends at an empty line, where the next word would have fitted on the line, and
+    at an indented line, unless the paragraph describes a parameter, whose description continues on indented lines."""
     hanging = lines[position].partition(":")[0] in parameters
     position += 1
     while position < len(lines):
@@ -174,7 +176,7 @@ def end_of_paragraph(lines, position, columns, parameters):
 
 
 class Item:
-    """Something that a header declares: kind is function, enum, struct, type or macro. above: the function right above
+    """An item that a header declares. kind: function, enum, struct, type or macro. above: the function directly above
     this one, whose comment describes both."""
 
     def __init__(self, kind, name, comment, code, line):
@@ -185,7 +187,7 @@ COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
 
 
 def comment_lines(text):
-    """The words of a comment, without its stars."""
+    """Returns the lines of a comment without its stars."""
     lines = [re.sub(r"^ \* ?", "", line) for line in text.strip("\n").splitlines()]
     lines = [line.rstrip() for line in lines]
     if lines:
@@ -196,13 +198,13 @@ def comment_lines(text):
 
 
 class Header:
-    """What a public header says, in its order."""
+    """The contents of a public header, in order."""
 
     def __init__(self, path, text):
         self.path = path
         self.about = []
         self.sections = [("", [])]  # title, items
-        self.free = {}  # of a section: comments that belong to none of its items
+        self.free = {}  # comments of a section that do not belong to an item
         self._read(text)
 
     def items(self):
@@ -238,7 +240,7 @@ class Header:
         self._leave(comment)
 
     def _leave(self, comment):
-        """A comment with no declaration behind it speaks of the section."""
+        """Adds a comment without a declaration to its section."""
         if comment:
             self.free.setdefault(self.sections[-1][0], []).append(comment)
 
@@ -260,14 +262,15 @@ class Header:
                 break
             if character == "{" and text[begin:position].startswith('extern "C"'):
                 break
-        if depth <= 0:  # a remark behind it, on its line
+        if depth <= 0:  # a remark that follows on the same line
             remark = re.compile(r"[ \t]*/\*[^\n]*\*/").match(text, position)
             position = remark.end() if remark else position
         return position
 
 
 def declaration(code, comment, line):
-    """The item that a piece of a header declares, or None: guards, includes, the way of exporting."""
+    """Returns the item that a piece of a header declares. Returns None for include guards, includes and the export
+    macro."""
     macro = re.match(r"#define (\w+)(?:[ \t]+(.*))?", code, re.S)
     if macro:
         name, value = macro.group(1), (macro.group(2) or "").strip()
@@ -293,7 +296,8 @@ def declaration(code, comment, line):
 
 
 def members(code):
-    """Of an enumeration or struct: (text, remark) of each member, and (None, lines) for a comment between them."""
+    """Returns the members of an enumeration or struct: (text, remark) for each member, and (None, lines) for a comment
+    between them."""
     inner = code[code.index("{") + 1 : code.rindex("}")]
     position, made = 0, []
     while True:
@@ -317,7 +321,7 @@ RESULT = re.compile(r"^(pccl[A-Z]\w+)(?:\s+(\S.*))?$")
 
 
 def split_results(comment, codes):
-    """(lines before, [(code, when)]) of a function's comment: the codes that it may return stand at its end."""
+    """Splits a function's comment into the lines before the result codes, which are at the end, and [(code, when)]."""
     start = len(comment)
     for position in range(len(comment) - 1, -1, -1):
         line = comment[position]
@@ -439,12 +443,13 @@ class CPage:
         return lines + [""]
 
     def _shown(self, text):
-        """A value, or a type, as a link if it is one of ours."""
+        """Returns a value or type as Markdown, with a link if it is documented here."""
         name = text.rstrip(" *").split()[-1]
         return self.words.inline(text) if name in self.words.links or text.isdigit() else f"`{text}`"
 
     def findings(self):
-        """Functions whose comment does not say what they return: all do that return a result."""
+        """Yields functions whose comment does not describe their results. All functions that return a result must do
+        so."""
         for header in self.headers:
             for item in header.items():
                 if item.kind != "function" or item.above:
@@ -463,11 +468,11 @@ class CPage:
 class PythonPage:
     """The reference of the Python interface."""
 
-    # Protocols of Python that have a meaning to users when they are described.
+    # Special methods that users call through syntax. Documented if they have a docstring.
     SPECIAL = {"__await__": "await handle"}
-    # Results of other calls: nobody makes them.
+    # Classes that users do not construct, because other calls return them.
     RESULTS = ("AsyncReduceHandle", "Member", "Method", "TrainingState")
-    # Enumerations that the C interface calls something else.
+    # Enumerations that have a different name in the C interface.
     C_NAMES = {"ReduceOp": "pcclRedOp_t"}
 
     def __init__(self, root):
@@ -617,7 +622,7 @@ class PythonPage:
 
 
 def public_methods(node):
-    """And properties, of a class."""
+    """Returns the public methods and properties of a class."""
     if not isinstance(node, ast.ClassDef):
         return []
     functions = [one for one in node.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("_")]

@@ -1,4 +1,5 @@
-"""Turns a manual page (the macros of man(7) that ours use) into Markdown. An unknown macro or escape is an error."""
+"""Converts a manual page (with the subset of man(7) macros that ours use) to Markdown. An unknown macro or escape is an
+error."""
 import re
 
 TOKEN = re.compile(r"\\(?:f(.)|(.))")
@@ -13,18 +14,18 @@ class BadManual(Exception):
 
 
 def escaped(text):
-    """Text whose characters have no meaning in Markdown."""
+    """Escapes the characters that have a meaning in Markdown."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
 
 
 def plain(text):
-    """Text without fonts, for a block of code."""
+    """Returns text without fonts, for a code block."""
     return TOKEN.sub(lambda match: "" if match.group(1) else PLAIN[match.group(2)], text)
 
 
 def inline(text, font="R"):
-    """Text with fonts, as Markdown."""
+    """Converts text with fonts to Markdown."""
     parts, position, current = [], 0, font
     for match in [*TOKEN.finditer(text), None]:
         piece = text[position:match.start() if match else len(text)]
@@ -48,7 +49,7 @@ def inline(text, font="R"):
 
 
 def in_fonts(macro, rest):
-    """The arguments of .B, .BR and the like."""
+    """Converts the arguments of .B, .BR and similar macros."""
     words = [quoted or bare for quoted, bare in ARGUMENT.findall(rest)]
     if len(macro) == 1:
         return inline(" ".join(words), macro)
@@ -58,12 +59,12 @@ def in_fonts(macro, rest):
 class Page:
     def __init__(self):
         self.lines = []
-        self.words = []  # of the current paragraph
-        self.code = None  # lines of the current block of code
-        self.depth = 0  # levels of .RS
-        self.item = False  # inside a definition
-        self.first = False  # the definition has no paragraph yet
-        self.term = False  # the next line is a term
+        self.words = []  # words of the current paragraph
+        self.code = None  # lines of the current code block, or None
+        self.depth = 0  # nesting depth of .RS
+        self.item = False  # true inside a definition
+        self.first = False  # true until the definition has its first paragraph
+        self.term = False  # true if the next line is a term
 
     def end_paragraph(self):
         text = " ".join(self.words).strip()
@@ -72,7 +73,7 @@ class Page:
             self.add([text])
 
     def add(self, block):
-        """Adds the lines of a paragraph or of a block of code, indented as the definition around it."""
+        """Adds the lines of a paragraph or code block, indented according to the enclosing definitions."""
         prefix = "  " * (self.depth + self.item)
         if self.first:
             first, self.first = prefix[2:] + ": " + block[0], False
@@ -141,7 +142,7 @@ class Page:
 
 
 def markdown(text, others=()):
-    """The page as Markdown; `others`: names such as "pccl.7" that become links."""
+    """Converts a page to Markdown. `others`: names such as "pccl.7" that become links."""
     page = Page()
     for line in text.splitlines():
         page.line(line)

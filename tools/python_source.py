@@ -1,9 +1,9 @@
-"""The Python package as syntax trees: modules, public names, signatures. Nothing is imported."""
+"""Reads the Python package as syntax trees: modules, public names and signatures. Imports nothing."""
 import ast
 import functools
 import re
 
-PROGRAMS = ("master", "perf")  # modules that are programs: their own words are enough
+PROGRAMS = ("master", "perf")  # modules that are programs, whose own description is enough
 
 
 class Module:
@@ -27,14 +27,16 @@ class Module:
         return [name for name in self.definitions if not name.startswith("_")]
 
     def source(self, node):
-        """On one line. (What ast.unparse makes of it is not the same in all versions of Python.)"""
+        """Returns the source of a node on one line. The output of ast.unparse would differ between versions of Python.
+        """
         lines = self.lines[node.lineno - 1 : node.end_lineno]
         lines[-1] = lines[-1][: node.end_col_offset]
         lines[0] = lines[0][node.col_offset :]
         return " ".join(b" ".join(lines).decode().split())
 
     def value_of(self, name):
-        """As written, of what is assigned to a name here or in the module beside it that it is imported from."""
+        """Returns the source of the value assigned to a name, in this module or in the one from which it is imported.
+        """
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
                 return written_as(node.value)
@@ -42,12 +44,12 @@ class Module:
         return module_at(beside).value_of(name) if beside else None
 
     def definition(self, name):
-        """Finds the class or function with this name, also if it is imported from a module of the package."""
+        """Returns the class or function with this name, even if it is imported from another module of the package."""
         beside = self.origins().get(name)
         return self.definitions.get(name) or (beside and module_at(beside).definition(name))
 
     def origins(self):
-        """name -> the file of the module of the package that it is imported from."""
+        """Maps each name that is imported from a module of the package to that module's file."""
         found = {}
         for node in self.tree.body:
             if isinstance(node, ast.ImportFrom) and node.level > 0 and node.module:
@@ -62,7 +64,7 @@ def module_at(path):
 
 
 class Public:
-    """One public class or function, and the module that has it."""
+    """A public class or function, and the module that defines it."""
 
     def __init__(self, name, prefix, node, path):
         self.name, self.full, self.node, self.path = name, prefix + name, node, path
@@ -73,14 +75,15 @@ class Public:
 
 
 def public_modules(package):
-    """Names of what is below a package: packages, then modules, programs last."""
+    """Returns the names of the parts of a package: packages, then modules, and programs last."""
     packages = sorted(path.parent.name for path in package.glob("[!_]*/__init__.py"))
     modules = sorted(path.stem for path in package.glob("[!_]*.py"))
     return packages + sorted(modules, key=PROGRAMS.__contains__)
 
 
 def public_names(folder, prefix):
-    """Of the package or module `folder` (a path): its module, and what it offers, in the order of __all__."""
+    """Returns the module of a package or module, whose path is `folder`, and its public names in the order of __all__.
+    """
     initial = Module(folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py"))
     origins, modules, found = initial.origins(), {}, []
     for name in initial.all():
@@ -96,7 +99,7 @@ def public_names(folder, prefix):
 
 
 def written_as(node):
-    """The source of a node; of what is private its value."""
+    """Returns the source of a node, or the value if it is a private name."""
     text = node.where.source(node)
     text = text.replace("( ", "(").replace(", )", ")").replace("[ ", "[").replace(" ]", "]")
     if isinstance(node, ast.Name) and re.fullmatch(r"[A-Z_]+", text):
@@ -109,7 +112,8 @@ def written_as(node):
 
 
 def description_of(node):
-    """Returns the class whose fields are the parameters: of its constructor, or of a method with @takes(the class)."""
+    """Returns the class whose fields are the parameters of a class's constructor, or of a method with @takes(the
+    class)."""
     if isinstance(node, ast.ClassDef):
         return node if "described" in decorators(node) or settings_bases(node) else None
     for one in node.decorator_list:
@@ -119,7 +123,7 @@ def description_of(node):
 
 
 def public_bases(node):
-    """Names of the public base classes. A private base that is described counts as its own bases."""
+    """Yields the names of the public base classes. A private base that is described is replaced by its own bases."""
     for base in node.bases:
         name = written_as(base)
         above = node.where.definition(name) if isinstance(base, ast.Name) else None
@@ -132,13 +136,13 @@ def public_bases(node):
 
 
 def described_bases(node):
-    """Returns the described classes from the top to the class itself."""
+    """Returns the described classes, from the topmost base to the class itself."""
     above = [node.where.definition(base.id) for base in node.bases if isinstance(base, ast.Name)]
     return [one for base in above if base for one in described_bases(base)] + [node]
 
 
 def described_fields(node):
-    """Returns the positional fields of a described class and the others, each with its default."""
+    """Returns the positional fields of a described class, and the other fields, each with its default."""
     found, settings = {}, settings_bases(node)
     for kind in settings or described_bases(node):
         for one in kind.body:
@@ -160,12 +164,12 @@ def described_fields(node):
 
 
 def settings_bases(node):
-    """Returns the class and the classes that it derives from below Declared, in the order in which Python looks for
-    attributes; nothing if it is no class of settings."""
+    """Returns the class and its bases below Declared in Python's method resolution order. Returns an empty result for a
+    class that does not declare settings."""
     known = {}
 
     def copy_of(one):
-        """A class with the same bases, so that Python itself puts them in order."""
+        """Creates a class with the same bases, so that Python computes the order."""
         above = [one.where.definition(base.id) for base in one.bases if isinstance(base, ast.Name)]
         key = (one.where.path, one.name)
         if key not in known:
@@ -188,7 +192,7 @@ def field_text(field, default):
 
 
 def signature(node, name, skip_self):
-    """As one line, or as one line for each argument."""
+    """Returns the signature as one line, or as one line for each argument."""
     arguments = node.args
     returns = f" -> {written_as(node.returns)}" if node.returns and name != "__init__" else ""
     description = description_of(node)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Prepares the pages of the documentation site, and checks the site that was built from them.
+"""Prepares the pages of the documentation site, and checks the built site.
 
     site_pages.py --write FOLDER   writes the pages for Sphinx
-    site_pages.py --built FOLDER   lists what a built site would load from other hosts; status 1 if anything
+    site_pages.py --built FOLDER   lists resources that a built site loads from other hosts; exits with 1 if any
 
-The pages are those of docs/site/navigation.txt, the API reference, the manual, and every file that one of them links
-to: Markdown as a page, a picture as itself, any other text as a page with its source. Comments are removed. Links are
-changed to where the files are on the site; a link to a name in a header or in the Python package leads to the
-reference. A dead link, or a page under docs/ that is not in the navigation, is an error.
+The pages are those in docs/site/navigation.txt, the API reference, the manual, and every file to which one of them
+links: Markdown becomes a page, a picture is copied, and any other text becomes a page with its source. Comments are
+removed. Links are changed to point to the files on the site; a link to a name in a header or in the Python package
+points to the reference. A dead link, or a page under docs/ that is not in the navigation, is an error.
 """
 import argparse
 import os
@@ -38,7 +38,7 @@ class BadPages(Exception):
 
 
 def site_path(origin):
-    """The place of a file of the repository on the site; for a page without the suffix .html."""
+    """Returns the path of a repository file on the site. A page has no suffix .html."""
     if origin == START:
         return "index"
     if origin.startswith(API):
@@ -52,7 +52,7 @@ def site_path(origin):
 
 
 def replace_in_prose(pattern, change, text):
-    """The text with the matches outside code replaced; `change` gets the parts of a match."""
+    """Replaces matches outside code. `change` is called with the groups of a match."""
     masked = CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
     parts, position = [], 0
     for match in pattern.finditer(masked):
@@ -67,7 +67,7 @@ def without_comments(text):
 
 
 def read_navigation(root):
-    """[(title of a group, its pages)]. A page whose line begins with ? may be absent."""
+    """Returns [(title of a group, its pages)]. A page may be missing if its line begins with "?"."""
     groups = []
     for number, line in enumerate((root / NAVIGATION).read_text(encoding="utf-8").splitlines(), 1):
         path = line.strip().lstrip("? ")
@@ -89,7 +89,7 @@ class Site:
         self.root = root
         self.groups = read_navigation(root)
         self.generated = {}
-        self.places = {}  # a name in the sources -> (page of the reference, anchor)
+        self.places = {}  # maps a name in the sources to (page of the reference, anchor)
         for name, page_of in reference.items():
             page = page_of(root)
             self.generated[API + name] = page.text()
@@ -105,7 +105,7 @@ class Site:
     def write(self, folder):
         self.check_navigation()
         self.wanted = list(dict.fromkeys([*self.in_navigation, *self.generated]))
-        for origin in self.wanted:  # it grows
+        for origin in self.wanted:  # the list grows in the loop
             target = folder / site_path(origin)
             target.parent.mkdir(parents=True, exist_ok=True)
             if origin.endswith(PICTURES):
@@ -174,12 +174,12 @@ class Site:
         here = pathlib.PurePosixPath(site_path(origin)).parent
         there = os.path.relpath(site_path(file), here) + ("" if file.endswith(PICTURES) else ".md")
         if path.endswith(".md") and text in (target, pathlib.PurePath(path).name):
-            text = self.title(file)  # instead of the name of its file
+            text = self.title(file)  # instead of the file name
         return f"[{text}]({there}" + (f"#{anchor}" if anchor else "") + ")"
 
 
 def loaded_from_elsewhere(folder):
-    """(file, the text that loads) of a built site."""
+    """Yields (file, text) for each place in a built site that loads from another host."""
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".html", ".css", ".js", ".svg"):
             for match in LOADED.finditer(path.read_text(encoding="utf-8")):

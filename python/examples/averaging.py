@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Training in which peers average a part at a time: with one other peer in turn, or a few parameters with all.
 
-    python averaging.py 127.0.0.1:48148            pairs; any number of peers, at any time; Ctrl-C ends one
-    python averaging.py --partial 0.02             instead, all average 2 % of the parameters after each step
+    python averaging.py 127.0.0.1:48148            pairs; start any number of peers at any time; Ctrl-C ends one
+    python averaging.py --partial 0.02             all peers average 2 % of the parameters after each step
 
 Each peer has different parameters, which stay close to each other.
 """
@@ -24,7 +24,7 @@ parser.add_argument("--partial", type=float, metavar="FRACTION")
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws a part of them.
+# All peers have the same distorted digits, and each draws some of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)

@@ -1,12 +1,13 @@
-"""The world of offloading.py: a ground station without room for all users, and flying access points (agents) that
-relieve it of users, under the constraints in the abstract of https://arxiv.org/abs/2402.02957. Needs numpy.
+"""The world of offloading.py: a ground station that cannot serve all users, and flying access points (agents) that take
+over some of its users, under the constraints in the abstract of https://arxiv.org/abs/2402.02957. Requires numpy.
 
-* Rate: all agents send in one band, so the rate of a user follows from its SINR; the ground station has another band.
+* Rate: all agents send in the same band, so a user's rate depends on its SINR; the ground station has another band.
 * Quality of service: an agent serves a user only at MIN_RATE or more, on one of its ROOM channels. At one bit per
-  second and hertz the signal exceeds all interference together, so at most one agent can serve a user.
+  second and hertz the signal exceeds the sum of all interference, so at most one agent can serve a user.
 * Velocity: in each step an agent stays or moves by one cell. Agents and users are in cells of a finite grid.
 
-A user stays with its agent while the rate suffices. The world follows from the seed, the step and the agents' places.
+A user stays with its agent while the rate is sufficient. The seed, the step and the agents' positions determine the
+state of the world.
 """
 
 from __future__ import annotations
@@ -23,25 +24,27 @@ if typing.TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-SIDE, USERS, CROWDS = 24, 120, 6  # a cell has 100 m, a step 10 s: agents fly at 10 m/s
-DRIFT = 0.03  # of a crowd, in cells a step
+SIDE, USERS, CROWDS = 24, 120, 6  # a cell has 100 m and a step takes 10 s, so agents fly at 10 m/s
+DRIFT = 0.03  # speed of a crowd, in cells per step
 CHANNEL, MIN_RATE = 1.0, 1.0  # MHz, Mbit/s
-HEIGHT, LOSS, NOISE = 1.0, 3.0, 1 / 70  # cells; exponent; relative to the power at one cell: no interference: 4 cells
-SENSE, ROOM = 6.0, 20  # cells at which an agent receives users; users of an agent, and of the ground station
+# In cells; exponent; relative to the power at one cell, for a range of 4 cells without interference
+HEIGHT, LOSS, NOISE = 1.0, 3.0, 1 / 70
+# Range within which an agent receives users, in cells; capacity of an agent and of the ground station
+SENSE, ROOM = 6.0, 20
 BASE: Ints = np.array([SIDE // 2, SIDE // 2])
 MOVES: Ints = np.array([[0, 0], [0, 1], [1, 0], [0, -1], [-1, 0]])
-REMEMBERED = 100  # steps after the last reception of a user
-NAMES = ["users there", "own free users", "all free users", "other agents", "1"]  # of the features
+REMEMBERED = 100  # number of steps for which a received user is remembered
+NAMES = ["users there", "own free users", "all free users", "other agents", "1"]  # names of the features
 NOBODY = -1
-SINR = 2 ** (MIN_RATE / CHANNEL) - 1  # that suffices
-FAR: Floats = np.sqrt(np.arange(2 * SIDE**2 + 1))  # by squared distance, as the next ones
-POWER: Floats = (FAR**2 + HEIGHT**2) ** (-LOSS / 2)  # received
+SINR = 2 ** (MIN_RATE / CHANNEL) - 1  # sufficient SINR
+FAR: Floats = np.sqrt(np.arange(2 * SIDE**2 + 1))  # this and the following: indexed by the squared distance
+POWER: Floats = (FAR**2 + HEIGHT**2) ** (-LOSS / 2)  # received power
 PULL: Floats = np.exp(-FAR / 4)
 CROWD: Floats = np.exp(-FAR / 3.5)
 
 
 class World:
-    """Cells of the users, by seed and step."""
+    """The cells of the users, as a function of seed and step."""
 
     def __init__(self, seed: int) -> None:
         self.seed, dice = seed, np.random.default_rng(seed)
@@ -53,8 +56,8 @@ class World:
 
     @functools.lru_cache(maxsize=1)
     def at(self, step: int) -> tuple[Ints, Bools]:
-        """Cells of the users, and which of them the ground station does not serve. Crowds move in straight lines and
-        are reflected at the edge."""
+        """Returns the cells of the users, and which of them the ground station does not serve. Crowds move in straight
+        lines and are reflected at the edges."""
         path = np.mod(self._start + step * self._speed, 2 * SIDE)
         centers = np.minimum(path, 2 * SIDE - path)
         users = np.clip(np.rint(centers[self._crowd] + self._offset), 0, SIDE).astype(np.int64)
@@ -66,33 +69,34 @@ class World:
 
 
 def depot(number: int) -> Ints:
-    """Cell in which an agent takes off: around the ground station."""
+    """Returns the cell from which an agent takes off, next to the ground station."""
     cell: Ints = BASE + MOVES[number % len(MOVES)]
     return cell
 
 
 def moves(place: Ints) -> Ints:
-    """Cells that an agent can be in after the next step, by action."""
+    """Returns the cells in which an agent can be after the next step, by action."""
     there: Ints = np.minimum(np.maximum(place + MOVES, 0), SIDE)
     return there
 
 
 def apart(users: Ints, places: Ints) -> Ints:
-    """Squared distances: (..., users) for places of (..., 2)."""
+    """Returns squared distances of shape (..., users), for places of shape (..., 2)."""
     x, y = places[..., :1] - users[:, 0], places[..., 1:] - users[:, 1]
     return x * x + y * y
 
 
 def reaches(users: Ints, places: Ints, interference: Floats | float = 0.0) -> Bools:
-    """(..., places, users): true where the rate suffices while all places send. interference: of others."""
+    """Returns an array of shape (..., places, users), true where the rate is sufficient while all places send.
+    interference: interference by others."""
     power = POWER[apart(users, places)]
     enough: Bools = power >= SINR * (NOISE + interference + power.sum(-2, keepdims=True) - power)
     return enough
 
 
 def associate(users: Ints, places: Ints, before: Ints, wanting: Bools) -> Ints:
-    """Index of the agent that serves each user, or NOBODY. before: the same of the last step. wanting: users that
-    the ground station does not serve."""
+    """Returns the index of the agent that serves each user, or NOBODY. before: the result for the previous step.
+    wanting: users that the ground station does not serve."""
     after = np.full(len(users), NOBODY)
     agent, user = np.nonzero(reaches(users, places) & wanting)
     order = np.lexsort((apart(users, places)[agent, user], before[user] != agent, agent))
@@ -103,22 +107,23 @@ def associate(users: Ints, places: Ints, before: Ints, wanting: Bools) -> Ints:
 
 
 class Memory:
-    """Cells in which users were last received, and the interference that they measured."""
+    """The cells in which users were last received, and the interference that they measured."""
 
     def __init__(self) -> None:
         self.places, self._steps = np.zeros((USERS, 2), np.int64), np.full(USERS, -REMEMBERED - 1)
         self.interference = np.zeros(USERS)
 
     def note(self, step: int, users: Ints, heard: Bools) -> Bools:
-        """Returns the users whose cell is known."""
+        """Records the users that were received. Returns the users whose cell is known."""
         self.places[heard], self._steps[heard] = users[heard], step
         return step - self._steps <= REMEMBERED
 
 
 def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints, room: Bools) -> Floats:
-    """One row per move: users it could serve there; approach to free users to whom no other agent with room is nearer,
-    to all free users, and to other agents, each weighted by its own room. mine, free: users of this agent, and of no
-    agent, as far as it knows. others: known places of other agents; room: true for each of them with room."""
+    """Returns one row per move: the users that could be served there, and how much the agent approaches three targets,
+    each weighted by its own free capacity: free users to whom no other agent with capacity is nearer, all free users,
+    and other agents. mine, free: users of this agent, and of no agent, to its knowledge. others: known places of other
+    agents. room: which of these have capacity."""
     there = moves(place)
     far = apart(known.places, there)
     could = POWER[far] >= SINR * (NOISE + known.interference)
@@ -133,7 +138,7 @@ def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints,
 
 
 def _nearer(pull: Floats) -> Floats:
-    """Change by each move, from -1 to 1."""
+    """Returns the change of the pull by each move, scaled to at most 1 in magnitude."""
     change: Floats = pull - pull[0]
     most = float(np.abs(change).max())
     if most > 0:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Many concurrent reductions: use a long path better than one large buffer or one connection.
+"""Many concurrent reductions, which use a long path better than one large buffer or one connection.
 
     python concurrent_reduces.py 127.0.0.1:48148 --tags 32 --elements 1000000 --pool 8
 
-Prints the rate of sent and received bytes. Ctrl-C at one peer ends all. The others continue without a killed peer.
+Prints the rate at which bytes are sent and received. Ctrl-C at one peer ends all. If a peer is killed, the others
+continue.
 """
 
 import argparse
@@ -37,7 +38,7 @@ mine = random.random((args.tags, args.elements), np.float32)
 averages = np.empty_like(mine)
 stop = np.zeros(1, np.float32)
 
-# The same list on all peers, with distinct tags; the last one carries the request to end.
+# The list is the same on all peers, and its tags are distinct. The last reduction contains the request to end.
 reductions = [
     pccl.ReduceOpDescriptor.from_numpy(mine[tag], averages[tag], description(args.elements, pccl.ReduceOp.AVG, tag))
     for tag in range(args.tags)
@@ -52,7 +53,7 @@ for step in pccl.loop(comm):
         info = step.comm.all_reduce_multiple_with_retry(reductions, max_in_flight=args.tags)
         rate = (info.tx_bytes + info.rx_bytes) * 8e-9 / (time.monotonic() - begin)
         print(f"step {step.index + 1}: {info.local_world_size} peers, {rate:.2f} Gbit/s", flush=True)
-        is_last = bool(stop[0])  # not of a step that begins again
+        is_last = bool(stop[0])  # set only if the step is complete, not if it is repeated
     if is_last:
         break
 comm.close()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Data-parallel training with numpy: a small network learns to tell made-up digits apart.
+"""Data-parallel training with numpy: a small network learns to recognize synthetic digits.
 
-    python data_parallel.py 127.0.0.1:48148        any number of peers, at any time; Ctrl-C at one ends all
+    python data_parallel.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C at one ends all
 
-Each peer draws its batches. Gradients are averaged, so all make the same step and hold the same bits; parameters and
-momentum are the shared state, which newcomers receive.
+Each peer draws its own batches. Gradients are averaged, so all peers make the same step and have the same bits.
+Parameters and momentum are the shared state, which newcomers receive.
 """
 
 import argparse
@@ -25,10 +25,10 @@ parser.add_argument("--steps", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
 stopping = []
-for each in signal.SIGINT, signal.SIGTERM:  # a second one ends this peer, independently of the others
+for each in signal.SIGINT, signal.SIGTERM:  # a second signal ends only this peer
     signal.signal(each, lambda number, _: stopping.append(signal.signal(number, signal.default_int_handler)))
 
-# All peers make the same digits, and each of them different batches of distorted ones.
+# All peers create the same digits, and different batches of distorted ones.
 digits = np.random.default_rng(0).random((CLASSES, PIXELS), np.float32)
 own = np.random.default_rng(os.getpid())
 
@@ -39,7 +39,7 @@ def batch():
 
 
 def gradients(weights, images, labels):
-    """Returns gradients and loss of a network with one hidden layer."""
+    """Returns the gradients and the loss of a network with one hidden layer."""
     first, first_bias, second, second_bias = weights
     hidden = np.maximum(images @ first + first_bias, 0)
     scores = hidden @ second + second_bias
@@ -59,12 +59,12 @@ momenta = [np.zeros(shape, np.float32) for shape in shapes]
 state = {f"weight{i}": weight for i, weight in enumerate(weights)}
 state.update({f"momentum{i}": momentum for i, momentum in enumerate(momenta)})
 
-for step in pccl.loop(args.master, state):  # newcomers join here, and receive the state
+for step in pccl.loop(args.master, state):  # newcomers join here and receive the state
     with step:
         assert not step.diverged, "this peer had computed something else than the others"
         values, loss = gradients(weights, *batch())
         about = np.array([loss, bool(stopping)], np.float32)
-        info = step.comm.coalesced([*values, about], op="avg")  # all of them, or none
+        info = step.comm.coalesced([*values, about], op="avg")  # one operation, which succeeds or fails as a whole
         for weight, momentum, value in zip(weights, momenta, values):
             momentum *= np.float32(MOMENTUM)
             momentum += value

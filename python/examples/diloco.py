@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Training with little communication (DiLoCo): a small network of numpy or torch learns to tell made-up digits apart.
+"""Training with little communication (DiLoCo): a small network of numpy or torch learns to recognize synthetic digits.
 
-    python diloco.py 127.0.0.1:48148        any number of peers, at any time; Ctrl-C at one ends that one
-    python diloco.py --torch --mode eager   peers with torch and numpy may be mixed, modes may not
+    python diloco.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C ends one
+    python diloco.py --torch --mode eager   peers may mix torch and numpy, but must use the same mode
 
-Each peer trains independently for --inner-steps steps; then all make one outer step with the mean of their changes.
+Each peer trains independently for --inner-steps steps. Then all peers make one outer step with the mean of their
+changes.
 """
 
 import argparse
@@ -26,7 +27,7 @@ parser.add_argument("--rounds", type=int, default=1_000_000_000)
 parser.add_argument("--codec", choices=["u8-minmax", "u8-zps"], help="deltas travel as 8 bits")
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws a part of them.
+# All peers have the same distorted digits, and each draws some of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)
@@ -58,7 +59,7 @@ if args.torch:
     import torch
 
     weights = {name: torch.from_numpy(array).requires_grad_() for name, array in weights.items()}
-    adam = torch.optim.AdamW(weights.values(), lr=0.003)  # its state is local to this peer
+    adam = torch.optim.AdamW(weights.values(), lr=0.003)  # whose state is local to this peer
 
     def torch_step(picked):
         inputs, wanted = torch.from_numpy(images[picked]), torch.from_numpy(labels[picked])

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A small GPT, sharded over the processes of each trainer (FSDP2, fully_shard), which meets other trainers rarely
-(DiLoCo in fragments that stream in four bits).
+"""A small GPT, sharded over the processes of each trainer (FSDP2, fully_shard), and trained with DiLoCo.
 
-    torchrun --nproc-per-node 2 diloco_fsdp2.py 127.0.0.1:48148      a trainer, of two processes; start several
+Trainers synchronize rarely, in four-bit fragments that are streamed.
 
-Trainers join and leave. Each process is a peer, and the number of its shard is its peer group: shards of the same
-number are averaged with each other, and all processes of all trainers make an outer step, or none.
+    torchrun --nproc-per-node 2 diloco_fsdp2.py 127.0.0.1:48148      a trainer with two processes; start several
+
+Trainers may join and leave. Each process is a peer, and the number of its shard is its peer group: equal shards are
+averaged with each other. Either all processes of all trainers make an outer step, or none does.
 """
 
 import argparse
@@ -54,7 +55,7 @@ class GPT(torch.nn.Module):
         self.after, self.head = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, CLASSES)
 
     def forward(self, letters):
-        """Returns the loss of these letters, each predicted from the previous ones."""
+        """Returns the loss of predicting each letter from the previous ones."""
         x = self.letters(letters[:, :-1]) + self.places(torch.arange(CONTEXT))
         for block in self.blocks:
             x = block(x)
@@ -62,13 +63,13 @@ class GPT(torch.nn.Module):
 
 
 def library_text():
-    """Returns the modules of Python itself."""
+    """Returns the source of Python's own modules."""
     names = sorted(glob.glob(os.path.join(os.path.dirname(os.__file__), "*.py")))[:40]
     return torch.tensor(list(b"".join(open(name, "rb").read() for name in names))).clamp(max=CLASSES - 1)
 
 
 torch.distributed.init_process_group("gloo", init_method=args.rendezvous)
-torch.manual_seed(0)  # all processes of a trainer begin with the same model
+torch.manual_seed(0)  # all processes of a trainer start with the same model
 model = GPT()
 for block in model.blocks:
     fully_shard(block)
@@ -95,7 +96,7 @@ with pccl.torch.DiLoCo(
             print(f"step {trainer.diloco.inner_step}: {about}, loss {loss.item():.3f}", flush=True)
 
 digest = hashlib.sha256()
-for parameter in model.parameters():  # whole, from all shards: the same for all processes of all trainers
+for parameter in model.parameters():  # the whole parameters, which are equal on all processes of all trainers
     digest.update(bytes(parameter.full_tensor().detach().view(-1).view(torch.uint8).tolist()))
 torch.distributed.destroy_process_group()
 print(f"digest {digest.hexdigest()}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel with replicas that join, leave and are killed: the usual program, and one line more.
+"""DistributedDataParallel with replicas that join, leave and are killed: the usual program plus one line.
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
     torchrun --standalone --max-restarts 100 elastic_ddp.py &        a replica; start several, at any time
 
-SIGTERM at one of their processes ends all after the same step.
+SIGTERM to any process ends all replicas after the same step.
 """
 
 import argparse
@@ -30,7 +30,7 @@ model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 64), tor
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9999)
 
-replica = pccl.torch.elastic(model, optimizer, {"scheduler": scheduler}, address=args.master)  # the line
+replica = pccl.torch.elastic(model, optimizer, {"scheduler": scheduler}, address=args.master)  # the additional line
 
 signal.signal(signal.SIGTERM, lambda *_: replica.stop())
 while replica.step < args.steps and not replica.stopped:

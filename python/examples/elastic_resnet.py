@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""A residual network with the usual parts of a program, for replicas that join, leave and are killed: batch
-normalization, mixed precision with a GradScaler, no_sync, a scheduler, a sampler that follows the world, a DataLoader
-with workers.
+"""A residual network with the usual parts of a program, for replicas that join, leave and are killed.
+
+The parts are batch normalization, mixed precision with a GradScaler, no_sync, a scheduler, a sampler that adapts to the
+number of replicas, and a DataLoader with workers.
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
     torchrun --standalone --max-restarts 100 elastic_resnet.py &        a replica; start several, at any time
 
-SIGTERM at one of their processes ends all after the same step.
+SIGTERM to any process ends all replicas after the same step.
 """
 
 import argparse
@@ -53,14 +54,14 @@ scaler = torch.amp.GradScaler(kind, init_scale=1024.0)
 sampler = pccl.torch.ElasticSampler(len(data), batch=32)
 
 shared = {"scheduler": scheduler, "sampler": sampler}
-replica = pccl.torch.elastic(model, optimizer, shared, scaler=scaler, address=args.master)  # the line
+replica = pccl.torch.elastic(model, optimizer, shared, scaler=scaler, address=args.master)  # the additional line
 
 signal.signal(signal.SIGTERM, lambda *_: replica.stop())
 for x, y in sampler.batches(replica, lambda own: DataLoader(data, batch_sampler=own, num_workers=1)):
     time.sleep(args.pause)
     first, second = zip(x.to(kind).chunk(2), y.to(kind).chunk(2))
     optimizer.zero_grad()
-    with model.no_sync(), torch.autocast(kind, torch.bfloat16):  # half of the batch, and no averages yet
+    with model.no_sync(), torch.autocast(kind, torch.bfloat16):  # half of the batch, not averaged yet
         scaler.scale(torch.nn.functional.cross_entropy(model(first[0]), first[1]) / 2).backward()
     with torch.autocast(kind, torch.bfloat16):
         loss = torch.nn.functional.cross_entropy(model(second[0]), second[1])
@@ -74,7 +75,8 @@ for x, y in sampler.batches(replica, lambda own: DataLoader(data, batch_sampler=
     if sampler.epoch >= args.epochs:
         replica.stop()
 
-digest = sum(parameter.double().abs().sum().item() for parameter in model.parameters())  # statistics differ
+# Without running statistics, which differ
+digest = sum(parameter.double().abs().sum().item() for parameter in model.parameters())
 print(f"digest {digest:.10f}", flush=True)
 replica.leave()
 torch.distributed.destroy_process_group()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A mixture of experts whose experts are spread over the peers: eight in each of two layers.
+"""A mixture of experts that are distributed over the peers: eight in each of two layers.
 
-    python experts.py 127.0.0.1:48148        any number of peers, at any time; SIGTERM at one ends all
+    python experts.py 127.0.0.1:48148        start any number of peers at any time; SIGTERM to one ends all
 
-A task has sixteen parts, each with a different function, which experts can share among them. If a peer is killed,
-others take over its experts from copies of at most ten steps ago; with --on-death drop, tokens use the other experts
-until the next tenth step, when its experts are assigned again.
+The task has sixteen parts, each with a different function, which the experts can divide among them. If a peer is
+killed, others take over its experts from copies that are at most ten steps old. With --on-death drop, tokens use
+other experts until the next tenth step, when its experts are reassigned.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import torch
 import pccl.torch
 
 WIDTH, EXPERTS, PARTS, BATCH = 32, 8, 16, 64
-MEET_EVERY = 10  # steps: newcomers join, and copies of experts are made
+MEET_EVERY = 10  # number of steps after which newcomers join and experts are copied
 
 
 def expert():
@@ -27,7 +27,7 @@ def expert():
 class Model(torch.nn.Module):
     def __init__(self, comm, on_death):
         super().__init__()
-        torch.manual_seed(0)  # all peers begin alike
+        torch.manual_seed(0)  # all peers start with the same parameters
         self.layers = torch.nn.ModuleList(
             pccl.torch.MoE(
                 [expert() for _ in range(EXPERTS)], torch.nn.Linear(WIDTH, EXPERTS), comm, chunks=2,
@@ -43,7 +43,7 @@ class Model(torch.nn.Module):
         return self.head(x)
 
     def common(self):
-        """Returns the modules that belong to no expert."""
+        """Returns the modules that do not belong to experts."""
         return torch.nn.ModuleList([self.head, *(layer.router for layer in self.layers)])
 
 
@@ -57,7 +57,7 @@ def batch(step, rank):
 
 
 def about(infos):
-    """Returns a summary of the layers' step."""
+    """Returns a summary of the step over all layers."""
     lost = sorted({peer for info in infos for peer in info.lost})
     taken = [len(info.taken_over) for info in infos]
     return (f", {sum(info.dropped for info in infos)} rows dropped"
@@ -90,14 +90,14 @@ def main(arguments=None):
         met = []
         if just_joined or alone or step % MEET_EVERY == 0:
             if not just_joined:
-                comm.update_topology()  # newcomers join, and continue from here like the others
+                comm.update_topology()  # newcomers join, and then continue like the others
             just_joined, alone = False, len(comm.members()) < 2
             if alone:
-                time.sleep(0.1)  # wait for others
+                time.sleep(0.1)  # waits for others
                 continue
             comm.sync_shared_state(state)  # newcomers receive the common parameters
             state.push_revision()
-            met = [layer.sync() for layer in layers]  # and their part of the experts
+            met = [layer.sync() for layer in layers]  # and the experts assigned to them
 
         x, y = batch(int(step), comm.rank)
         gradients.zero_grad()
@@ -110,10 +110,11 @@ def main(arguments=None):
             comm.run([pccl.AllReduce(told, told, op="avg", tag=1000)])
         except pccl.TooFewPeersError:
             alone = True
-            continue  # the last other peer has left: drop this step
+            continue  # the last other peer has left, so this step is dropped
         for parameter in (one for layer in layers for one in layer.experts.parameters()):
             if parameter.grad is not None:
-                parameter.grad /= peers  # the sum over all peers' tokens becomes the mean, as for the common parameters
+                # Turns the sum over all peers' tokens into a mean, as for the common parameters
+                parameter.grad /= peers
         optimizer.step()
         experts.step()
         step += 1

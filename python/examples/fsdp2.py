@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fully sharded training (FSDP2, fully_shard) inside each trainer, and averaging among trainers that join and leave.
 
-    torchrun --nproc-per-node 2 fsdp2.py 127.0.0.1:48148        a trainer, of two processes; start several
+    torchrun --nproc-per-node 2 fsdp2.py 127.0.0.1:48148        a trainer with two processes; start several
 
-Each process is a peer, and the number of its shard is its peer group: shards of the same number are averaged with each
-other. All of a trainer's processes take a step, or none.
+Each process is a peer, and the number of its shard is its peer group: equal shards are averaged with each other.
+Either all processes of a trainer make a step, or none does.
 """
 
 import argparse
@@ -49,12 +49,12 @@ for layer in model:
 fully_shard(model, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
-state = pccl.torch.shared_state(model, optimizer)  # of this process's shards
+state = pccl.torch.shared_state(model, optimizer)  # for this process's shards
 gradients = pccl.torch.GradientBuckets(model)
 stop = torch.zeros(1)
 
 comm = pccl.Communicator(args.master, peer_group=shard)
-pccl.torch.connect_grid(comm)  # one process after the other; returns when all shards of all trainers are present
+pccl.torch.connect_grid(comm)  # connects one process after another; returns when all shards of all trainers are present
 just_joined = True
 step, stopped = 0, False
 while not stopped:
@@ -64,7 +64,7 @@ while not stopped:
         pccl.torch.fill_grid(comm, shards, check=torch.distributed.barrier)
     just_joined = False
     if comm.get_attribute(pccl.Attribute.PEER_GROUP_WORLD_SIZE) < 2:
-        trainer_agrees()  # alone: wait for others
+        trainer_agrees()  # alone, so wait for others
         continue
     comm.sync_shared_state(state)
     state.push_revision()
@@ -80,7 +80,7 @@ while not stopped:
         info = comm.all_reduce(stop, stop, op=pccl.ReduceOp.MAX, tag=1000)
     except (pccl.TooFewPeersError, pccl.PeerLostError):
         alone = True
-    # Shards are reduced separately, so one may fail and another not: then no process takes the step.
+    # Shards are reduced separately, so one reduction may fail while another succeeds. No process makes the step then.
     alone, stopped = trainer_agrees(alone, bool(stop[0]))
     if alone:
         continue
@@ -89,7 +89,7 @@ while not stopped:
     print(f"step {step}: {info.local_world_size} peers, loss {loss.item():.3f}", flush=True)
 
 digest = hashlib.sha256()
-for parameter in model.parameters():  # whole, from all shards: the same for all processes of all trainers
+for parameter in model.parameters():  # the whole parameters, which are equal on all processes of all trainers
     digest.update(bytes(parameter.full_tensor().detach().view(-1).view(torch.uint8).tolist()))
 comm.close()
 torch.distributed.destroy_process_group()

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Distributed data-parallel training of a small network on MNIST-like images, with only a loop: its state is the
-parameters and Adam's state, and each step has one reduction for each gradient, all at the same time.
+"""Distributed data-parallel training of a small network on MNIST-like images, using only a loop.
 
-    python mnist_ddp.py 127.0.0.1:48148        any number of peers, at any time; Ctrl-C at one ends all
+The state of the loop consists of the parameters and Adam's state. Each step performs one reduction per gradient, all
+concurrently.
 
-The images are made up. pccl.torch (GradientBuckets, shared_state, ddp_hook) does the same in fewer lines.
+    python mnist_ddp.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C at one ends all
+
+The images are synthetic. pccl.torch (GradientBuckets, shared_state, ddp_hook) does the same in fewer lines.
 """
 
 import argparse
@@ -30,7 +32,7 @@ stopping: List[bool] = []
 signal.signal(signal.SIGINT, lambda *_: stopping.append(True))
 signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
 
-# All peers make the same ten images, and each of them different batches of distorted ones.
+# All peers create the same ten images, and different batches of distorted ones.
 prototypes = torch.rand(10, 28 * 28, generator=torch.Generator().manual_seed(0))
 own = torch.Generator().manual_seed(os.getpid())
 
@@ -43,7 +45,7 @@ def batch():
 model = torch.nn.Sequential(torch.nn.Linear(28 * 28, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-# A dummy step, so that Adam's state exists and can be shared.
+# A dummy step creates Adam's state, so that it can be shared.
 for parameter in model.parameters():
     parameter.grad = torch.zeros_like(parameter)
 optimizer.step()
@@ -71,7 +73,8 @@ with pccl.loop(args.master, state) as loop:
                 handle.result()
             optimizer.step()
             print(f"step {step.index + 1}: {step.size} peers, loss {about[0]:.3f}", flush=True)
-            is_last = about[1] > 0 or step.index + 1 >= args.steps  # not of a step that begins again
+            # Set only if the step is complete, not if it is repeated
+            is_last = about[1] > 0 or step.index + 1 >= args.steps
         if is_last:
             break
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Flying access points that relieve a full ground station of users (cells.py) and learn one policy. Each is a peer: in
-each step it sends its cell, the users that it serves and the users that it receives.
+"""Flying access points that take over users of a full ground station (cells.py) and learn one policy.
 
-    python offloading.py 127.0.0.1:48148                 any number of peers, at any time; Ctrl-C lands one
+Each is a peer, and in each step sends its cell, the users that it serves and the users that it receives.
+
+    python offloading.py 127.0.0.1:48148                 start any number of peers at any time; Ctrl-C lands one
     python offloading.py 127.0.0.1:48148 --battery 200   lands when the battery is empty, and takes off again
 
-All have the same weights after each step. If one is killed, its users are free and the others continue.
+All have the same weights after each step. If one is killed, its users become free and the others continue.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ def exploring(round: int) -> float:
 
 
 def _masks(said: list[bytes]) -> Bools:
-    """Returns (agents, 2, users): the users that each serves, and the users that it receives."""
+    """Returns an array of shape (agents, 2, users): the users that each agent serves, and the users that it receives.
+    """
     bits = np.frombuffer(b"".join(one[PLACE.size :] for one in said), np.uint8).reshape(len(said), 2, MASK_BYTES)
     return np.unpackbits(bits, axis=2, count=cells.USERS).astype(bool)
 
 
 class Flyer:
-    """An agent. sees: uses the others' messages to choose its actions; without, it uses only the users that it
-    receives, and the others still occupy users and the band."""
+    """An agent. sees: use the others' messages to choose actions. Otherwise it uses only the users that it receives
+    itself, while the others still occupy users and the band."""
 
     def __init__(self, world: cells.World, number: int, sees: bool = True) -> None:
         self.world, self.number, self.sees = world, number, sees
@@ -50,7 +52,7 @@ class Flyer:
 
     def take_off(self) -> None:
         self.place, self.mine = cells.depot(self.number), np.zeros(cells.USERS, bool)
-        self.total = 0  # users that all agents serve
+        self.total = 0  # number of users that all agents serve together
         self.memory = cells.Memory()
 
     def tell(self, round: int) -> bytes:
@@ -67,7 +69,7 @@ class Flyer:
         served = serving != cells.NOBODY
         self.mine, self.total = serving == me, int(served.sum())
         self.path.append((round, int(self.place[0]), int(self.place[1]), int(self.mine.sum())))
-        # Its knowledge; the code below uses nothing else about users and other agents.
+        # What this agent knows. The code below uses nothing else about users and other agents.
         known = np.arange(len(said)) if self.sees else np.array([me])
         hears = heard[known].any(0)
         memory, wanting = self.memory, offered & self.memory.note(round, users, hears)
@@ -81,8 +83,8 @@ class Flyer:
         return self.mine.sum() / cells.ROOM, cells.features(self.place, memory, self.mine, free, places[others], room)
 
     def know(self, places: Ints, me: int, wanting: Bools) -> None:
-        """Informs planners of the cells of the known agents, of which this is number `me`, and of the known users on
-        offer."""
+        """Passes knowledge to planners: the cells of the known agents, of which this is number `me`, and the known
+        users that can be served."""
 
     def act(self, action: int) -> None:
         self.place = cells.moves(self.place)[action]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fine-tuning with one byte for each probe: peers exchange the changes of their losses along random directions.
+"""Fine-tuning with one byte per probe: peers exchange the changes of their losses along random directions.
 
-    python one_byte.py 127.0.0.1:48148        any number of peers, at any time; Ctrl-C at one ends that one
+    python one_byte.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C ends one
 
 No peer computes a gradient. All have the same parameters after each round. A newcomer starts with the run's initial
 parameters, receives the log since then, and repeats the steps.
@@ -23,7 +23,7 @@ parser.add_argument("master", nargs="?", default="127.0.0.1:48148")
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws a part of them.
+# All peers have the same distorted digits, and each draws some of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)
@@ -33,7 +33,7 @@ sampler = Sampler(seed=1)
 
 
 def loss(probe):
-    """Returns the loss of the present weights on data that this peer has drawn for this probe of this round."""
+    """Returns the loss of the current weights on the data that this peer draws for this probe and round."""
     picked = sampler.indices(method.round * method.probes + probe, BATCH, len(images))
     scores = images[picked] @ weights["w"] + weights["b"]
     scores -= scores.max(1, keepdims=True)

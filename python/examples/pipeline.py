@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Training of a model that is cut into two stages: a small peer has one stage, and a large peer both.
+"""Training of a model that is cut into two stages: small peers have one stage each, and large peers have both.
 
-    python pipeline.py 127.0.0.1:48148 --whole     a peer with both stages; any number of them
-    python pipeline.py 127.0.0.1:48148             a peer with one of them: two are a replica; Ctrl-C ends one
+    python pipeline.py 127.0.0.1:48148 --whole     a peer with both stages; start any number
+    python pipeline.py 127.0.0.1:48148             a peer with one stage; two of them are a replica; Ctrl-C ends one
 """
 
 import argparse
@@ -24,11 +24,11 @@ args = parser.parse_args()
 # All peers have the same task, and know the same fixed table of token embeddings.
 common = np.random.default_rng(0)
 table = common.normal(size=(TOKENS, WIDTH)).astype(np.float32)
-following = common.integers(0, TOKENS, (TOKENS, TOKENS))  # the next token after two tokens
+following = common.integers(0, TOKENS, (TOKENS, TOKENS))  # the token that follows two given tokens
 
 
 class Half:
-    """Adds the output of one hidden layer to the residual stream; the second half guesses the next token, too."""
+    """Adds the output of one hidden layer to the residual stream. The second half also predicts the next token."""
 
     def __init__(self, is_last):
         dice = np.random.default_rng(1 + is_last)
@@ -84,14 +84,14 @@ def known(micro):
 
 
 def batch(replica, step):
-    """Returns the same micro-batches for all peers of a replica."""
+    """Returns the micro-batches, which are the same for all peers of a replica."""
     dice = np.random.default_rng([replica, step])
     pairs = dice.integers(0, TOKENS, (BATCH, 2))
     wanted = following[pairs[:, 0], pairs[:, 1]]
     return list(zip(np.split(pairs, MICRO_BATCHES), np.split(wanted, MICRO_BATCHES)))
 
 
-signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, which also ends a wait for other peers
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, which also ends a wait for other peers
 
 method = Pipeline(
     pccl.Communicator(args.master), [lambda: Half(False), lambda: Half(True)], batch, known, width=WIDTH, rank=8,

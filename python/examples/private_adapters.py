@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Private fine-tuning: a frozen model gets adapters of low rank; each peer clips the gradient of each of its examples,
-and adds noise before it sends anything.
+"""Private fine-tuning: a frozen model gets low-rank adapters, which are trained with differential privacy.
 
-    python private_adapters.py 127.0.0.1:48148     any number of peers, at any time; Ctrl-C at one ends that one
-    python private_adapters.py --noise 0           the result without privacy
+Each peer clips the gradient of each of its examples, and adds noise before it sends anything.
 
-All have the same adapters after each round. Each peer prints the privacy cost of its examples.
+    python private_adapters.py 127.0.0.1:48148     start any number of peers at any time; Ctrl-C ends one
+    python private_adapters.py --noise 0           shows the result without privacy
+
+All have the same adapters after each round. Each peer prints the privacy cost for its examples.
 """
 
 import argparse
@@ -24,7 +25,7 @@ parser.add_argument("--noise", type=float, default=2.0)
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same frozen model, and the same digits; each has different distorted ones.
+# All peers have the same frozen model and the same digits, and each has different distorted ones.
 known, own = np.random.default_rng(0), np.random.default_rng()
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = own.integers(0, CLASSES, 20_000)
@@ -43,7 +44,7 @@ def forward(chosen):
 
 
 def gradients(chosen):
-    """Returns for each matrix its input, and the gradient of its output, of each example."""
+    """Returns for each matrix its input and the gradient of its output, for each example."""
     hidden, above = forward(chosen)
     above[np.arange(len(chosen)), labels[chosen]] -= 1
     below = (above @ weights["classes"].T) * (hidden > 0)
@@ -51,7 +52,8 @@ def gradients(chosen):
 
 
 def loss():
-    """Returns the loss of this peer's first examples, for the screen; the bound does not cover printed values."""
+    """Returns the loss on this peer's first examples, to be printed. The privacy bound does not cover printed values.
+    """
     _, odds = forward(np.arange(1000))
     return -np.log(odds[np.arange(1000), labels[:1000]] + 1e-9).mean()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training with sketches: the changes of all peers are summed up in an eighth of the numbers.
 
-    python sketching.py 127.0.0.1:48148             any number of peers, at any time; Ctrl-C at one ends that one
+    python sketching.py 127.0.0.1:48148             start any number of peers at any time; Ctrl-C ends one
     python sketching.py --clip 0.5 --noise 0.01     each peer hides its change in noise
 
 All have the same parameters after each round.
@@ -26,7 +26,7 @@ parser.add_argument("--noise", type=float, default=0.0)
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws a part of them.
+# All peers have the same distorted digits, and each draws some of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Training in which each peer sends the largest part of its change, and the rest later.
+"""Training in which each peer sends the largest part of its change now, and the rest later.
 
-    python sparse.py 127.0.0.1:48148               any number of peers, at any time; Ctrl-C ends one
+    python sparse.py 127.0.0.1:48148               start any number of peers at any time; Ctrl-C ends one
     python sparse.py --kept 512                    number of changes sent of each 4,096 in a round
 """
 
@@ -22,7 +22,7 @@ parser.add_argument("--kept", type=int, default=256)
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same digits and distortions, and each draws a part of them.
+# All peers have the same distorted digits, and each draws some of them.
 known = np.random.default_rng(0)
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = known.integers(0, CLASSES, 4096)

@@ -3,8 +3,8 @@
 
     python stress_peer.py 127.0.0.1:48148
 
-The loop shares the state. Each step reduces ten matrices at once, quantized, and adds them to the state; so the digest
-that is printed with each step shows a single different bit.
+The loop shares the state. Each step reduces ten matrices concurrently, quantized, and adds them to the state. The
+digest printed with each step therefore reveals even a single different bit.
 """
 
 import signal
@@ -53,7 +53,7 @@ with pccl.loop(address, {"weights": weights}) as loop:
                 f"Reduce completed RX: {info.rx_bytes}",
                 flush=True,
             )
-            is_last = bool(stop[0])  # not of a step that begins again
+            is_last = bool(stop[0])  # set only if the step is complete, not if it is repeated
         if is_last:
             break
 print(f"digest {zlib.crc32(weights):08x}")

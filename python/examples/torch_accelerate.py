@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hugging Face accelerate on PCCL: the process group is made before the Accelerator, which then uses it.
+"""Hugging Face accelerate on PCCL: the process group is created before the Accelerator, which then uses it.
 
     pip install accelerate
     torchrun --standalone --nproc-per-node 4 torch_accelerate.py
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend)  # the line
+    dist.init_process_group(args.backend)  # the only line for PCCL
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), gradient_accumulation_steps=2)
 
     torch.manual_seed(0)

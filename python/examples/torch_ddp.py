@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel as in torch's tutorials: a trainer with a sampler, and a snapshot from which a restarted job
-continues. Only one word belongs to PCCL: "pccl" in place of "gloo" or "nccl".
+"""DistributedDataParallel as in torch's tutorials, with a sampler, and a snapshot from which a job restarts.
+
+Only one word is specific to PCCL: "pccl" in place of "gloo" or "nccl".
 
     torchrun --standalone --nproc-per-node 4 --max-restarts 9 torch_ddp.py
 
-When a worker fails, each of the others ends with a message that names it; torchrun starts all of them again.
+If a worker fails, each of the others exits with a message that names it, and torchrun restarts all of them.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 
 class Samples(Dataset):
-    """Training data: the sine of a number among others."""
+    """Training data: the sine of one of several numbers."""
 
     def __init__(self, count: int) -> None:
         self.x = torch.randn(count, 20, generator=torch.Generator().manual_seed(0))
@@ -79,7 +80,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend)  # the word
+    dist.init_process_group(args.backend)  # the only word for PCCL
     local = int(os.environ.get("LOCAL_RANK", 0))
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     torch.manual_seed(0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DeepSpeed's ZeRO on PCCL: the process group is named where DeepSpeed makes it.
+"""DeepSpeed's ZeRO on PCCL: the backend is selected where DeepSpeed creates the process group.
 
     pip install deepspeed
     torchrun --standalone --nproc-per-node 4 torch_deepspeed.py --stage 2
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    deepspeed.init_distributed(dist_backend=args.backend)  # the word
+    deepspeed.init_distributed(dist_backend=args.backend)  # the only word for PCCL
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""FSDP2 as in torch's tutorials: a transformer that is sharded layer by layer, mixed precision, and checkpoints by DCP,
-from which a world of another size continues. Only one word belongs to PCCL: "pccl" in place of "gloo" or "nccl".
+"""FSDP2 as in torch's tutorials: a transformer sharded layer by layer, mixed precision, and checkpoints by DCP.
+
+A world of a different size can continue from a checkpoint. Only one word is specific to PCCL: "pccl" in place of "gloo"
+or "nccl".
 
     torchrun --standalone --nproc-per-node 4 torch_fsdp2.py --steps 20
-    torchrun --standalone --nproc-per-node 3 torch_fsdp2.py --steps 40        from step 20 on
+    torchrun --standalone --nproc-per-node 3 torch_fsdp2.py --steps 40        continues at step 20
 """
 
 import argparse
@@ -50,7 +52,7 @@ class Transformer(torch.nn.Module):
 
 
 class Training(Stateful):
-    """Content of a checkpoint."""
+    """Contents of a checkpoint."""
 
     def __init__(self, model, optimizer) -> None:
         self.model, self.optimizer, self.step = model, optimizer, 0
@@ -81,7 +83,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend)  # the word
+    dist.init_process_group(args.backend)  # the only word for PCCL
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(kind, int(os.environ.get("LOCAL_RANK", 0))) if kind == "cuda" else torch.device(kind)
     mesh = init_device_mesh(kind, (dist.get_world_size(),))

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""HSDP as in torchtitan: a configuration, a mesh of replicas times shards, blocks that are sharded in the inner
-dimension and replicated in the outer one, warm-up, clipping.
+"""HSDP as in torchtitan: a mesh of replicas times shards, warm-up, and clipping.
+
+The blocks are sharded in the inner dimension of the mesh and replicated in the outer one.
 
     torchrun --standalone --nproc-per-node 4 torch_hsdp.py --dp-replicate 2 --dp-shard 2
 
-There only one word belongs to PCCL: "pccl" in place of "nccl". With one line more, the outer dimension is the replicas
-of other launchers, which join, leave and are killed while the others continue:
+Here only one word is specific to PCCL: "pccl" in place of "nccl". With one more line, the outer dimension consists of
+replicas started by other launchers, which join, leave and are killed while the others continue:
 
     pccl_master &
     export PCCL_MASTER=127.0.0.1:48148
-    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1        or gloo and NCCL may read where failed workers were listening
-    torchrun --standalone --nproc-per-node 2 --max-restarts 100 torch_hsdp.py --elastic &        a replica, of several
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1        or gloo and NCCL may read the addresses of failed workers
+    torchrun --standalone --nproc-per-node 2 --max-restarts 100 torch_hsdp.py --elastic &        start several
 """
 
 import argparse
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--backend", help="of the processes that the launcher starts")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend or ("gloo" if args.elastic else "pccl"))  # the word
+    dist.init_process_group(args.backend or ("gloo" if args.elastic else "pccl"))  # the only word for PCCL
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
@@ -77,9 +78,9 @@ def main() -> None:
     if args.elastic:
         import pccl.torch
 
-        replica = pccl.torch.elastic(model, optimizer, {"scheduler": scheduler})  # the line
+        replica = pccl.torch.elastic(model, optimizer, {"scheduler": scheduler})  # the additional line
 
-        signal.signal(signal.SIGTERM, lambda *_: replica.stop())  # ends all, after the same step
+        signal.signal(signal.SIGTERM, lambda *_: replica.stop())  # ends all replicas after the same step
 
     step = replica.step if replica else 0
     while step < args.steps and not (replica and replica.stopped):
@@ -90,11 +91,11 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         if replica:
-            replica.average_gradients()  # so that the averages are clipped
+            replica.average_gradients()  # needed because the averages are clipped
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if replica and not replica.committed:
-            continue  # no replica has made this step
+            continue  # no replica has made this step, so the scheduler must not step
         scheduler.step()
         step = replica.step if replica else step + 1
         mean = loss.detach()

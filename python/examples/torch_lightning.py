@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch Lightning on PCCL: the strategy names the backend.
+"""PyTorch Lightning on PCCL: the strategy selects the backend.
 
     pip install lightning
     python torch_lightning.py --devices 4
@@ -46,7 +46,7 @@ def main() -> None:
     trainer = lightning.Trainer(
         accelerator="auto",
         devices=args.devices,
-        strategy=DDPStrategy(process_group_backend=args.backend),  # the word
+        strategy=DDPStrategy(process_group_backend=args.backend),  # the only word for PCCL
         max_epochs=args.epochs,
         gradient_clip_val=1.0,
         logger=False,

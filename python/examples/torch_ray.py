@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Replicas under Ray Train, each of which is a separate trainer: a trainer restarts all of its workers when one fails,
-and the other trainers continue.
+"""Elastic replicas under Ray Train, each of which is a separate trainer.
+
+A trainer restarts all of its workers when one fails, while the other trainers continue.
 
     pip install "ray[train]"
     pccl_master &
@@ -20,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def train(given) -> None:
-    """Trains in each worker, after Ray Train has called init_process_group()."""
+    """Trains. Runs in each worker after Ray Train has called init_process_group()."""
     import pccl.torch
 
     torch.manual_seed(0)
@@ -28,7 +29,7 @@ def train(given) -> None:
     model = DistributedDataParallel(torch.nn.Sequential(*layers))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-    replica = pccl.torch.elastic(model, optimizer, address=given["master"])  # the line
+    replica = pccl.torch.elastic(model, optimizer, address=given["master"])  # the additional line
 
     print(f"process {os.getpid()} is in replica {replica.rank}", flush=True)
     while replica.step < given["steps"] and not replica.stopped:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Ray Train on PCCL: TorchConfig names the backend.
+"""Ray Train on PCCL: TorchConfig selects the backend.
 
     pip install "ray[train]"
     python torch_ray_train.py --workers 4        in a running cluster, or in a new one
 
-torch_ray.py is the same with elastic replicas.
+torch_ray.py does the same with elastic replicas.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def train(given) -> None:
-    """Trains in each worker, after Ray Train has called init_process_group()."""
+    """Trains. Runs in each worker after Ray Train has called init_process_group()."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     x = torch.randn(500, 20)
@@ -53,7 +53,7 @@ def main() -> None:
     TorchTrainer(
         train,
         train_loop_config={"epochs": args.epochs},
-        torch_config=TorchConfig(backend=args.backend),  # the word
+        torch_config=TorchConfig(backend=args.backend),  # the only word for PCCL
         scaling_config=ScalingConfig(num_workers=args.workers, use_gpu=torch.cuda.is_available()),
         run_config=RunConfig(storage_path=args.folder),
     ).fit()

@@ -1,4 +1,4 @@
-"""The output of a run: on a terminal a table that is redrawn in place, below the events; elsewhere plain lines, without
+"""Displays a run: on a terminal as a table that is redrawn in place below the events, elsewhere as plain lines without
 escape codes."""
 
 import os
@@ -10,7 +10,7 @@ UP, CLEAR_BELOW, CLEAR_LINE = "\x1b[{}A", "\x1b[J", "\x1b[K"
 
 
 class Plain:
-    """For files and pipes: each event is a line, and so is every n-th round."""
+    """Output for files and pipes. Each event is a line, and so is every n-th round."""
 
     def __init__(self, out, every=4):
         self._out, self._every, self._start = out, every, time.monotonic()
@@ -23,14 +23,14 @@ class Plain:
             self.event(words)
 
     def table(self, rows):
-        """Shows the present table, if the display has one."""
+        """Shows the current table, if the display has one."""
 
     def close(self):
         """Ends the table."""
 
 
 class Live(Plain):
-    """For terminals."""
+    """Output for terminals."""
 
     def __init__(self, out):
         super().__init__(out)
@@ -42,7 +42,7 @@ class Live(Plain):
         self._draw()
 
     def round(self, number, rounds, words):
-        """Does nothing: the table shows it."""
+        """Does nothing, because the table shows the round."""
 
     def table(self, rows):
         self._rows = rows

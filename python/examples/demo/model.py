@@ -1,7 +1,8 @@
-"""A small transformer that predicts the next byte, and AdamW: numpy, with the gradients written by hand.
+"""A small transformer that predicts the next byte, and AdamW, in numpy with hand-written gradients.
 
-The input of each position is its byte, the previous byte and its place; then blocks of attention and a layer with ReLU,
-each after a root-mean-square norm; then one score for each of 256 bytes.
+The input at each position is the sum of three embeddings: of its byte, of the previous byte and of its position. Blocks
+of attention and a layer with ReLU follow, each after a root-mean-square norm, and finally a score for each of the 256
+bytes.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ class Shape:
     context: int = 64
 
     def parameters(self):
-        """Yields (name, extents, scale of the first values) in the order of memory."""
+        """Yields (name, shape, scale of the initial values) in memory order."""
         width, inner = self.width, 4 * self.width
         yield "byte", (BYTES, width), 0.5
         yield "byte_before", (BYTES, width), 0.5
@@ -37,7 +38,8 @@ class Shape:
 
 
 class Transformer:
-    """Parameters and gradients are each in one array (`flat`, `flat_gradient`); the dictionaries have views of them."""
+    """All parameters are in one array (`flat`), and all gradients in another (`flat_gradient`). The dictionaries
+    contain views of them."""
 
     def __init__(self, shape=Shape(), seed=0, dtype=np.float32):
         self.shape = shape
@@ -61,19 +63,20 @@ class Transformer:
         return self.flat.size
 
     def loss(self, text):
-        """Returns nats per byte. text: (batch, up to context + 1) bytes, each predicted from the previous ones."""
+        """Returns the loss in nats per byte. text: (batch, up to context + 1) bytes, each of which is predicted from
+        the previous ones."""
         scores, _ = self._forward(text[:, :-1], keep=False)
         return float(_cross_entropy(scores, text[:, 1:])[0])
 
     def train(self, text):
-        """Returns the loss, with its gradient left in `gradients`."""
+        """Returns the loss, and leaves the gradients in `gradients`."""
         scores, kept = self._forward(text[:, :-1], keep=True)
         loss, odds = _cross_entropy(scores, text[:, 1:])
         self._backward(_subtract_truth(odds, text[:, 1:]), text[:, :-1], kept)
         return float(loss)
 
     def next_odds(self, text):
-        """Returns the odds of the byte after one line of bytes."""
+        """Returns the probabilities of the byte that follows the text."""
         scores, _ = self._forward(text[None, -self.shape.context :], keep=False)
         return _softmax(scores[0, -1])
 
@@ -190,19 +193,19 @@ def _subtract_truth(odds, truth):
 
 
 def _outer(x, back):
-    """Returns the gradient of a matrix: input times output gradient, summed over all places."""
+    """Returns the gradient of a matrix: input times output gradient, summed over all positions."""
     return x.reshape(-1, x.shape[-1]).T @ back.reshape(-1, back.shape[-1])
 
 
 def _scatter(gradient, rows, back):
-    """Adds each row of back to its row of the gradient."""
+    """Sums the rows of `back` into the rows of the gradient given by `rows`."""
     chosen = np.zeros((rows.size, len(gradient)), gradient.dtype)
     chosen[np.arange(rows.size), rows.ravel()] = 1
     gradient[...] = chosen.T @ back.reshape(-1, back.shape[-1])
 
 
 class AdamW:
-    """AdamW for one flat array."""
+    """AdamW for a flat array."""
 
     def __init__(self, size, betas=(0.9, 0.95), decay=0.1, clip=1.0):
         self.betas, self.decay, self.clip = betas, decay, clip
@@ -223,7 +226,8 @@ class AdamW:
 
 
 def rate_at(step, steps, top, warm_up=50, floor=0.1):
-    """Returns the rate of the inner optimizer: warm-up, then half a cosine down to `floor` of the top."""
+    """Returns the learning rate of the inner optimizer: warm-up, followed by half a cosine down to `floor` times `top`.
+    """
     if step < warm_up:
         return top * (step + 1) / warm_up
     done = min(1.0, (step - warm_up) / max(1, steps - warm_up))

@@ -1,19 +1,19 @@
-"""A line chart as an SVG file: lines, axes, a legend, marked moments. It has no background, and its colors are readable
-on light and dark pages."""
+"""A line chart as an SVG file, with axes, a legend and marked moments. It has no background, and its colors are
+readable on light and dark pages."""
 
 import html
 import math
 from dataclasses import dataclass, field
 
-INK = "#7d8590"  # of text and axes
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 70, 52  # space around the plot
+INK = "#7d8590"  # color of text and axes
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 70, 52  # margins around the plot
 LETTER = 6.6  # approximate width of a letter
 
 
 @dataclass
 class Line:
     name: str
-    points: list  # of (x, y)
+    points: list  # pairs (x, y)
     color: str
     dashed: bool = False
 
@@ -24,7 +24,7 @@ class Chart:
     x_name: str
     y_name: str
     lines: list
-    marks: list = field(default_factory=list)  # of (x, words, color)
+    marks: list = field(default_factory=list)  # tuples (x, text, color)
     width: int = 840
     height: int = 400
 
@@ -76,7 +76,8 @@ class Chart:
 
 
 class Scale:
-    """Converts values to places of the picture. Each of x and y: (lowest value, highest, their places)."""
+    """Converts values to positions in the picture. x, y: (lowest value, highest value, position of the lowest, position
+    of the highest)."""
 
     def __init__(self, x, y):
         self._x, self._y = x, y
@@ -107,7 +108,7 @@ def bounds(values):
 
 
 def ticks(low, high, count):
-    """Returns round numbers at equal distances, from at or below the lowest to at or above the highest."""
+    """Returns equidistant round numbers, from at or below the lowest value to at or above the highest."""
     raw = max(high - low, 1e-9) / count
     power = 10 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)

@@ -1,4 +1,4 @@
-"""The processes of a run: a master and its peers. None outlives the demo, even if the demo fails."""
+"""The processes of a run: a master and its peers. They all end with the demo, even if it fails."""
 
 import json
 import os
@@ -15,7 +15,7 @@ START_S = 20.0
 END_S = 10.0
 LOG_LINES = 25
 
-# Linux ends a process with its parent on request; the setting survives exec.
+# Makes Linux kill a process when its parent ends. The setting survives exec.
 LEASHED = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -25,7 +25,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class Failed(Exception):
-    """A claim of the demo does not hold."""
+    """A claim of the demo has turned out to be false."""
 
 
 class Process:
@@ -37,7 +37,7 @@ class Process:
                 [sys.executable, "-S", "-c", LEASHED, *map(str, command)],
                 stderr=errors,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is for the demo, which ends all in order
+                start_new_session=True,  # Ctrl-C must only reach the demo, which ends all processes in order
                 **more,
             )
         self.pid = self.popen.pid
@@ -55,7 +55,8 @@ class Process:
 
 class Master(Process):
     def __init__(self, program, log):
-        command = [program, "--listen", "127.0.0.1:0", "--set", "found_after_ms=0"]  # no run can exist at this port
+        # found_after_ms=0: no run can exist at this port
+        command = [program, "--listen", "127.0.0.1:0", "--set", "found_after_ms=0"]
         super().__init__("pccl-master", command, log, stdin=subprocess.DEVNULL)
         self.address = f"127.0.0.1:{self._port()}"
 
@@ -82,7 +83,7 @@ class Master(Process):
 
 
 class Peer(Process):
-    """A worker.py, with its messages."""
+    """A worker.py process, and the messages that it sends."""
 
     def __init__(self, name, number, log, arguments):
         command = [sys.executable, "-B", HERE / "worker.py", "--number", number, *arguments]
@@ -90,12 +91,12 @@ class Peer(Process):
         os.set_blocking(self.popen.stdout.fileno(), False)
         self.number = number
         self.state = "starts"
-        self.last = {}  # its messages, the newest of each kind
+        self.last = {}  # the latest message of each kind
         self.killed = False
         self._rest = b""
 
     def go(self):
-        """Opens its gate."""
+        """Lets the peer proceed."""
         try:
             self.popen.stdin.write(b"go\n")
             self.popen.stdin.flush()
@@ -103,7 +104,7 @@ class Peer(Process):
             self.fail(f"does not hear: {error}")
 
     def messages(self):
-        """Returns its new messages; None at the end."""
+        """Returns new messages, or None at the end."""
         data = self.popen.stdout.read()
         if data is None:
             return []
@@ -120,7 +121,7 @@ class Peer(Process):
         return found
 
     def ended(self):
-        """Checks its exit. Call it after the last message."""
+        """Checks the exit status. Call it after the last message."""
         status = self.popen.wait(END_S)
         if self.killed:
             self.state = "was killed"
@@ -131,7 +132,7 @@ class Peer(Process):
 
 
 class Crew:
-    """Peers and their messages."""
+    """The peers of a run, and their messages."""
 
     def __init__(self):
         self.peers = []
@@ -146,7 +147,7 @@ class Crew:
         return bool(self._selector.get_map())
 
     def listen(self, seconds):
-        """Yields (peer, message) for all arrivals within this time."""
+        """Yields (peer, message) for all messages that arrive within this time."""
         for key, _ in self._selector.select(seconds):
             peer = key.data
             messages = peer.messages()
@@ -161,7 +162,7 @@ class Crew:
 
 
 def end_all(processes):
-    """Ends all processes: first by SIGTERM, then by SIGKILL."""
+    """Ends all processes, first with SIGTERM and then with SIGKILL."""
     alive = [process for process in processes if process.popen.poll() is None]
     for process in alive:
         process.popen.send_signal(signal.SIGTERM)

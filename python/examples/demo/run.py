@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The demo: a small transformer learns to write Python, trained by four processes on this machine with DiLoCo. They
-meet once in many steps, through pccl. One is killed with kill -9 during the training, another one joins later.
+"""The demo: four processes on this machine train a small transformer to write Python, using DiLoCo through pccl, so
+they synchronize only once in many steps. One is killed with kill -9 during the training, and another one joins later.
 
-Three runs of equal length: an undisturbed one, the one with the kill and the newcomer, one worker alone. The exit
-status is 0 only if all peers held the same bits after every round, the disturbed run learned as much as the undisturbed
-one (within a bound), the newcomer took part and all ended in order.
+There are three runs of equal length: an undisturbed one, one with the kill and the newcomer, and a single worker alone.
+The exit status is 0 only if all peers had the same bits after every round, the disturbed run learned as much as the
+undisturbed one (within a bound), the newcomer took part, and all processes ended in order.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from model import Transformer
 from processes import Failed
 from training import Alone, Disturbed, Undisturbed
 
-BOUND = 0.08  # nats per byte that the disturbed run may be behind
+BOUND = 0.08  # maximum disadvantage of the disturbed run, in nats per byte
 BEGINNINGS = (b"import ", b"class ", b"    def __init__(self", b"        if ", b"        return ")
 BLUE, ORANGE, GRAY, RED, GREEN = "#3b82f6", "#e8710a", "#8b949e", "#e5484d", "#2da44e"
 
@@ -47,7 +47,7 @@ def arguments():
 
 
 def judge(runs):
-    """Returns for each run by name the loss of its final parameters on a larger text that was not used for training."""
+    """Returns the loss of each run's final parameters on a larger text that was not used for training."""
     model = Transformer()
     _, held_back = text.load()
     parts = np.array_split(text.pieces(held_back, 256, model.shape.context + 1), 8)
@@ -59,7 +59,7 @@ def judge(runs):
 
 
 def samples(flat, length=60, seed=5, heat=0.5):
-    """Yields lines that the model writes after some beginnings."""
+    """Yields lines that the model writes, given some beginnings."""
     model, random = Transformer(), np.random.default_rng(seed)
     model.flat[...] = flat
     for beginning in BEGINNINGS:
@@ -71,7 +71,8 @@ def samples(flat, length=60, seed=5, heat=0.5):
 
 
 def ddp_bytes(run):
-    """Returns the bytes of each peer for a ring all-reduce of 32-bit gradients in each step: computed, not measured."""
+    """Returns the bytes that each peer would send with a ring all-reduce of 32-bit gradients in each step (computed,
+    not measured)."""
     return sum(
         2 * (count - 1) / count * 4 * run.size * run.given.inner_steps for count in run.participants().values()
     )
@@ -79,7 +80,7 @@ def ddp_bytes(run):
 
 def draw(path, undisturbed, disturbed, alone):
     kill, join = disturbed.kill_story, disturbed.join_story
-    begin = disturbed.given.rounds // 20  # without the first rounds, whose steep fall would hide the rest
+    begin = disturbed.given.rounds // 20  # skips the first rounds, whose steep fall would hide the rest
     lines = [
         plot.Line("four peers, undisturbed", undisturbed.curve()[begin:], BLUE),
         plot.Line("one killed, one joins", disturbed.curve()[begin:], ORANGE),
@@ -147,7 +148,7 @@ def check_loss(loss, base):
 
 def main():
     given = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends all, as Ctrl-C does
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends all processes, as Ctrl-C does
     start = time.monotonic()
     given.out.mkdir(parents=True, exist_ok=True)
     print(__doc__.split("\n\n")[0] + "\n", flush=True)

@@ -1,4 +1,4 @@
-"""The training text: the modules of Python's standard library, as bytes. Whole files are held back for validation."""
+"""The training text: the modules of Python's standard library as bytes. Some files are held back for validation."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ import numpy as np
 
 LEFT_OUT = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "encodings"}
 BYTES_MAX = 3 << 20
-HELD_BACK = 10  # one file in this number
+HELD_BACK = 10  # one file out of this number is held back
 
 
 def load():
-    """Returns (text to train with, text to validate with), arrays of bytes."""
+    """Returns (training text, validation text) as byte arrays."""
     folder = Path(os.__file__).resolve().parent
     parts, size = ([], []), 0
     for number, path in enumerate(sorted(_modules(folder))):
@@ -37,5 +37,5 @@ def cut(text, starts, length):
 
 
 def pieces(text, count, length):
-    """Returns this number of pieces, at equal distances."""
+    """Returns this number of equidistant pieces."""
     return cut(text, np.linspace(0, len(text) - length, count), length)

@@ -1,4 +1,4 @@
-"""The three runs: their peers, the events, and the checks."""
+"""The three runs: their peers, their events and their checks."""
 
 import statistics
 import time
@@ -9,7 +9,7 @@ from processes import Crew, Failed, Master, Peer, end_all
 
 FOUNDERS = ("anna", "ben", "carla", "dan")
 VICTIM, NEWCOMER = "ben", "eva"
-QUIET_S = 60.0  # silence of all peers that means a hang
+QUIET_S = 60.0  # time without messages from any peer after which the run is considered hung
 TICK_S = 0.1
 
 
@@ -19,8 +19,8 @@ class Run:
     def __init__(self, given, screen):
         self.given, self.screen = given, screen
         self.crew, self.master = Crew(), None
-        self.rounds = {}  # number -> {name of a peer: its report at the end of that round}
-        self.arrived = {}  # number -> {name of a peer: time of its arrival}
+        self.rounds = {}  # {number of a round: {name of a peer: its report at the end of the round}}
+        self.arrived = {}  # {number of a round: {name of a peer: time at which it arrived}}
         self.length_s = 0.0
 
     @property
@@ -48,7 +48,7 @@ class Run:
         """Starts the processes."""
 
     def check(self):
-        """Checks the end of the run, in addition to the checks during the run."""
+        """Checks the state at the end, in addition to the checks during the run."""
         if sorted(self.rounds) != list(range(1, self.given.rounds + 1)):
             raise Failed(f"rounds {sorted(self.rounds)} were told, not 1 to {self.given.rounds}")
 
@@ -59,7 +59,7 @@ class Run:
         self.crew.add(Peer(name, number, self._file(name, "log"), arguments))
 
     def parameters(self):
-        """Returns the final parameters. Raises Failed unless all peers that ended have saved the same."""
+        """Returns the final parameters. Raises Failed unless all surviving peers have saved the same."""
         saved = {peer.name: np.load(self._file(peer.name, "npy")) for peer in self.peers if not peer.killed}
         first = next(iter(saved.values()))
         if any(other.tobytes() != first.tobytes() for other in saved.values()):
@@ -67,11 +67,11 @@ class Run:
         return first
 
     def curve(self):
-        """Returns pairs of (round, validation loss)."""
+        """Returns pairs (round, validation loss)."""
         return [(number, next(iter(told.values()))["validation"]) for number, told in sorted(self.rounds.items())]
 
     def participants(self):
-        """Returns the number of participants by round."""
+        """Returns the number of participants in each round."""
         return {number: next(iter(told.values()))["participants"] for number, told in self.rounds.items()}
 
     def _file(self, name, suffix):
@@ -161,7 +161,7 @@ class Together(Run):
             self.add(name, number, "--master", self.master.address, "--founders", len(FOUNDERS))
 
     def took_ms(self, number):
-        """Returns the time from the last peer's arrival until all had the round."""
+        """Returns the time from the arrival of the last peer until all had the result of the round."""
         told, arrived = self.rounds[number], self.arrived[number]
         return 1000 * (max(message["at"] for message in told.values()) - max(arrived[name] for name in told))
 
@@ -188,8 +188,8 @@ class Disturbed(Together):
 
     def start(self):
         super().start()
-        # The newcomer is started early, and waits without connecting: on a busy machine its start takes as long as
-        # rounds.
+        # The newcomer is started early and waits before it connects, because on a busy machine starting it takes as
+        # long as several rounds.
         self.add(NEWCOMER, len(FOUNDERS), "--master", self.master.address, "--gate")
 
     def on_arrived(self, peer, message):

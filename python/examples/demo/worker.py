@@ -1,9 +1,9 @@
-"""One peer of the demo: trains a small transformer on its draws of the text, and meets the others by pccl.diloco once a
-round. Writes events as lines of JSON to standard output; run.py reads them.
+"""A peer of the demo: trains a small transformer on random pieces of the text, and synchronizes with the others through
+pccl.diloco once per round. Writes events as lines of JSON to standard output, which run.py reads.
 
     worker.py --number 0 --rounds 40 --inner-steps 25 --save theta.npy [--master 127.0.0.1:48148 --founders 4]
 
-Without --master it trains alone, without communication.
+Without --master it trains alone.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from pccl.diloco import DiLoCo, Sampler
 
 SEED = 7
 CODEC = "u8-minmax"
-TELL_S = 0.2  # between two reports of steps
-FOUND_S = 0.02  # between two checks for founders
+TELL_S = 0.2  # interval between reports of steps, in seconds
+FOUND_S = 0.02  # interval between checks for founders, in seconds
 
 
 def arguments():
@@ -51,7 +51,7 @@ class Trainer:
     def __init__(self, given):
         self.given = given
         self.steps = given.rounds * given.inner_steps
-        # Founders of the run begin alike. A newcomer begins with other parameters, and receives the run's.
+        # All founders start with the same parameters. A newcomer starts with different ones, and receives the run's.
         self.model = Transformer(seed=SEED if given.number < max(1, given.founders) else SEED + given.number)
         self.optimizer = AdamW(self.model.size)
         self.length = self.model.shape.context + 1
@@ -70,7 +70,8 @@ class Trainer:
             tell("step", step=number + 1, loss=loss)
 
     def judge(self):
-        """Returns the loss of the round that has ended, and of the parameters on text that is not used for training."""
+        """Returns the mean loss of the round that has just ended, and the loss of the parameters on text that is not
+        used for training."""
         loss = float(np.mean(self.losses))
         self.losses.clear()
         return {"loss": loss, "validation": self.model.loss(self.judged_by)}
@@ -110,7 +111,7 @@ def train_together(comm, trainer, sampler, given):
 
 
 def found(comm, founders):
-    """Admits others until the run has its founders: they begin together."""
+    """Admits peers until the run has all its founders, so that they start together."""
     while comm.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < founders:
         time.sleep(FOUND_S)
         comm.update_topology()
