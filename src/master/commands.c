@@ -3,7 +3,7 @@
 #include "master/roster.h"
 #include "master/topology.h"
 
-/* Removes the peer. Returns true. */
+/* Removes the peer and describes this in `words`. Always returns true. */
 static bool put_out(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *reason,
                     struct pccl_text *words)
 {
@@ -15,7 +15,8 @@ static bool put_out(struct pccl_master *m, struct pccl_remote *remote, enum pccl
 static bool drain(struct pccl_master *m, struct pccl_remote *remote, struct pccl_text *words)
 {
     if (remote->state != PCCL_REMOTE_MEMBER)
-        return put_out(m, remote, PCCL_REFUSAL_DRAINED, "an operator drained it", words); /* no member depends on it */
+        /* not a member, so no operation depends on it */
+        return put_out(m, remote, PCCL_REFUSAL_DRAINED, "an operator drained it", words);
     remote->draining = true;
     pccl_text_format(words, "peer %s will leave at the next topology update, which all members must call",
                      pccl_id_str(&remote->id));

@@ -1,6 +1,7 @@
 /*
- * Handles the peers' reports on operations (PROTOCOL 9.8): stores them, has them compared (verdicts.h), logs the
- * verdicts and sends them to members. It does not decide the action on a verdict.
+ * Handles the members' reports on operations (PROTOCOL 9.8): stores them, runs the comparison (verdicts.h), logs the
+ * verdicts and sends them to the members. The reactions to verdicts are in diagnosis_slow_peers.c and
+ * diagnosis_slow_links.c.
  */
 #include "master/diagnosis_internal.h"
 #include "master/operations.h"
@@ -13,8 +14,9 @@
 /* ---- reports ---- */
 
 /*
- * Lists the members that have not contributed to an operation through the master, whose outcome `from` waits for, up to
- * the limit of `waits`. Returns 0 while most have not contributed: then the waiting members were early.
+ * Fills `waits` with the members that have not contributed to the tiny operation whose outcome `from` waits for.
+ * Returns their number, limited to PCCL_TELEMETRY_WAITS_MAX, or 0 while most members are missing, because then the
+ * waiting ones were early.
  */
 static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_sight *sight,
                             struct pccl_seen_wait *waits)
@@ -42,7 +44,7 @@ void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, cons
     if (from->witness == NULL)
         from->witness = pccl_allocate(&m->memory, sizeof *from->witness);
     if (from->witness == NULL)
-        return; /* the others are compared without it */
+        return; /* the comparison uses the other reports */
     if (sight->waits_count > 0 && sight->waits[0].what == PCCL_WAIT_OUTCOME) {
         if (!pccl_master_concerns(m, from, &sight->instance))
             return;
@@ -84,9 +86,9 @@ void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 /* Compares the group's reports. Returns true if a verdict began or ended. */
 static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    group->verdicts.judged_us = m->now_us; /* also if the comparison is impossible */
+    group->verdicts.judged_us = m->now_us; /* even if no comparison is possible */
     if (group->ring_count == 0)
-        return false; /* the reporters have left */
+        return false; /* all reporters have left */
     struct pccl_witnesses witnesses;
     struct pccl_reported reported = {m, group};
     bool changed = false;
@@ -98,7 +100,6 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 
 /* ---- messages ---- */
 
-/* Describes the action on a verdict. Returns true if it has changed. */
 static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
     struct pccl_text words;
@@ -113,7 +114,7 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
     return true;
 }
 
-/* Describes the actions on all verdicts. Returns true if any has changed. */
+/* Updates the descriptions of all actions. Returns true if any has changed. */
 static bool say_actions(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry;
@@ -184,7 +185,7 @@ static void publish(struct pccl_master *m, struct pccl_peer_group *group)
     tell(m, group);
 }
 
-/* Compares suspicions again even without new reports, because an operation that hung may have ended. */
+/* Also compares existing suspicions without new reports, because a hanging operation may have ended. */
 void pccl_master_decide_verdicts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {

@@ -11,7 +11,7 @@
 
 /* Records a member's report about its operations (telemetry). */
 void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight);
-/* Sends the current verdicts again, if any, because a member has joined a running group. */
+/* Schedules the current verdicts, if any, to be sent again. Call when a member joins a running group. */
 void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *group);
 /* Ends the verdicts about a member and frees its reports. Call before the member leaves the ring. */
 void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remote);
@@ -21,7 +21,7 @@ void pccl_master_decide_verdicts(struct pccl_master *m);
 
 /* ---- slow peers ---- */
 
-/* Returns false if this newcomer must stay out; `reason` then says why. */
+/* Returns false and sets `reason` if this newcomer must stay out for now. */
 PCCL_MUST_CHECK bool pccl_master_may_rejoin(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                             const struct pccl_address *address, uint32_t pass,
                                             struct pccl_text *reason);
@@ -33,12 +33,15 @@ PCCL_MUST_CHECK bool pccl_master_can_leave_slow_links(struct pccl_master *m);
 
 /*
  * Re-plans: views that change only the ring (PROTOCOL 5.4). Operations under way restart along the new ring instead of
- * failing. Because their data is moved again, a re-plan must pay off.
+ * failing. A restart sends their data again, so a re-plan must pay off.
  */
 
-/* Returns true if no view is pending or unacknowledged, and no member has ended an operation that others still run. */
+/*
+ * Returns true if a re-plan is possible now: no view is pending or unacknowledged, and no member has ended an operation
+ * that others still run.
+ */
 PCCL_MUST_CHECK bool pccl_master_may_replan(const struct pccl_master *m, const struct pccl_peer_group *group);
-/* Makes the view for the ring that has just changed. pccl_master_may_replan must hold. */
+/* Creates the view for a ring that has just changed. Requires pccl_master_may_replan. */
 void pccl_master_replan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_text *why);
 
 #endif

@@ -1,12 +1,12 @@
-/* Shared by the files of diagnosis: the actions after a comparison. */
+/* Functions that the files of diagnosis share. */
 #ifndef PCCL_MASTER_DIAGNOSIS_INTERNAL_H
 #define PCCL_MASTER_DIAGNOSIS_INTERNAL_H
 
 #include "master/diagnosis.h"
 
-/* ---- diagnosis_witnesses.c: the members whose reports are compared ---- */
+/* ---- diagnosis_witnesses.c ---- */
 
-/* Group under comparison. */
+/* Context of a comparison: the group whose reports are compared. */
 struct pccl_reported {
     struct pccl_master *m;
     struct pccl_peer_group *group;
@@ -14,26 +14,24 @@ struct pccl_reported {
 
 /* Lists the members in ring order. The ring must not be empty. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_gather_witnesses(const struct pccl_reported *all, struct pccl_witnesses *witnesses);
-/* Frees the list. Call it also if gathering failed. */
+/* Frees the list. Call it even if gathering failed. */
 void pccl_master_drop_witnesses(const struct pccl_reported *all, struct pccl_witnesses *witnesses);
 
 /* ---- diagnosis_slow_peers.c ---- */
 
-/*
- * Describes the action on a slow peer, replacing `words`. Returns false if this verdict can never lead to an expulsion.
- */
+/* Describes the action on a slow peer in `words`. Returns false if this verdict can never lead to an expulsion. */
 PCCL_MUST_CHECK bool pccl_master_describe_slow_peer_action(const struct pccl_master *m,
                                                            const struct pccl_peer_group *group,
                                                            const struct pccl_verdict_entry *entry,
                                                            struct pccl_text *words);
-/* Expels at most one peer of the group that has been slow for too long. Call after a comparison. */
+/* Expels the peer that has been slow for the longest time, if that exceeds the limit. Call after a comparison. */
 void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group);
 
 /* ---- diagnosis_slow_links.c ---- */
 
 /*
- * Starts the search for a better ring if the present one has a slow link; adopts a ring that is ready if it pays off.
- * Call after a comparison.
+ * Starts the search for a better ring if the present one has a slow link, and adopts a ring that is ready if this pays
+ * off. Call after a comparison.
  */
 void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* Handles the end of a verdict on a slow link. */

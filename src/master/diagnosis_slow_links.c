@@ -1,5 +1,5 @@
 /*
- * Actions on slow links (PROTOCOL 9.12): searches for a better ring, and adopts it at the next quiet round, or at once
+ * Reacts to slow links (PROTOCOL 9.12): searches for a better ring, and adopts it at the next quiet round, or at once
  * with a re-plan (5.4) if operations under way gain enough.
  */
 #include "master/diagnosis_internal.h"
@@ -11,15 +11,14 @@
 #include "master/topology.h"
 
 enum {
-    PAUSE_US = 30000000, /* minimum time between two re-plans of a group, for whatever verdicts */
-    /* least gain, beyond a quarter of the restart's duration, because link figures are inexact */
+    PAUSE_US = 30000000, /* minimum time between two re-plans of a group */
+    /* minimum gain, in addition to a quarter of the restart's duration, because link figures are inexact */
     GAIN_US_LEAST = 1000000,
     REPORT_US_MOST = 3000000, /* maximum age of a report on operations under way */
 };
 
 /*
- * Returns true if the peer waits in a joint call or a synchronization. Its callers then have no operation, and
- * operations of others end without it.
+ * Returns true if the peer waits in a quiet call. It then runs no operation, and operations of others end without it.
  */
 static bool is_in_quiet_call(const struct pccl_remote *remote)
 {
@@ -47,14 +46,17 @@ void pccl_master_replan(struct pccl_master *m, struct pccl_peer_group *group, co
 
 /* ---- benefit of a re-plan ---- */
 
-/* Returns the latest report of a member that sends along the ring; NULL: none recently. */
+/* Returns the member's latest report, or NULL if it is older than REPORT_US_MOST. */
 static const struct pccl_witness *fresh_witness(const struct pccl_master *m, const struct pccl_remote *from)
 {
     const struct pccl_witness *witness = from->witness;
     return witness != NULL && m->now_us < witness->received_us + REPORT_US_MOST ? witness : NULL;
 }
 
-/* Returns the report of the slow ring link's sender with the most bytes left; NULL: no operation is under way. */
+/*
+ * Among the senders over slow links of the ring, returns the report with the most bytes left to send; NULL if no
+ * operation is under way.
+ */
 static const struct pccl_witness *find_delayed(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     const struct pccl_witness *delayed = NULL;
@@ -73,7 +75,7 @@ static const struct pccl_witness *find_delayed(const struct pccl_master *m, cons
     return delayed;
 }
 
-/* Returns the duration for `bytes`, which a report limits (verdicts.c), so that nothing overflows. */
+/* Returns the time to send `bytes` at `rate`. Reports limit `bytes` (verdicts.c), so nothing overflows. */
 static uint64_t time_us(uint64_t bytes, uint64_t rate)
 {
     rate = pccl_max_u64(rate, 1024);
@@ -81,7 +83,8 @@ static uint64_t time_us(uint64_t bytes, uint64_t rate)
 }
 
 /*
- * Returns true if finishing along the present ring takes longer, by the margin above, than restarting along the other.
+ * Returns true if finishing along the present ring takes longer than restarting along the better one, by a quarter and
+ * GAIN_US_LEAST.
  */
 static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -99,7 +102,7 @@ static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
     return true;
 }
 
-/* Adopts a better ring that is ready, in place of one with a slow link, if the operations under way gain enough. */
+/* Adopts a prepared ring without the slow link if the operations under way gain enough. */
 static void replan_if_it_pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text why;
@@ -113,7 +116,7 @@ static void replan_if_it_pays(struct pccl_master *m, struct pccl_peer_group *gro
 
 /* ---- leaving links ---- */
 
-/* Finds both ends. Returns true if the ring uses this direction or the opposite one. */
+/* Looks up both ends. Returns true if they are neighbors in the ring, in either direction. */
 static bool is_in_ring(const struct pccl_master *m, const struct pccl_verdict_entry *entry, struct pccl_remote **from,
                        struct pccl_remote **to)
 {
@@ -128,7 +131,7 @@ static bool can_be_searched(const struct pccl_peer_group *group)
     return group->ring_count > 2 && group->ring_count <= PCCL_OPTIMIZE_PEERS_MAX;
 }
 
-/* Lowers a figure to the measured rate. Keeps the figure from before the first judgment in `known`. */
+/* Lowers a figure to the measured rate. The first time, saves the previous figure in `known`. */
 static void note_direction(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
                            uint64_t rate, struct pccl_figure *known)
 {
@@ -143,9 +146,9 @@ static void note_direction(struct pccl_master *m, const struct pccl_remote *from
 }
 
 /*
- * Records the evidence about the link; in both directions if the ring uses the opposite one, because a verdict may
- * confuse them. Where no optimization has tested the other links, these count with the usual rate until operations show
- * theirs. Returns false if out of memory.
+ * Records the rate of a slow link, in both directions if the ring uses both, because a verdict may confuse them. If no
+ * optimization has tested the other links, they are assumed to have the usual rate until traffic shows another. Returns
+ * false if out of memory.
  */
 static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry,
                       const struct pccl_remote *from, const struct pccl_remote *to)
@@ -162,8 +165,8 @@ static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, stru
 }
 
 /*
- * Requests the search for a ring without the link, once per verdict and ring: another search would give the same
- * result. A search under way has started without this link's rate.
+ * Requests a search for a ring without the link, once per verdict and ring, because another search would give the same
+ * result. Waits for a running search to end, because that one started without this link's rate.
  */
 static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
@@ -191,7 +194,7 @@ void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group 
     replan_if_it_pays(m, group);
 }
 
-/* Returns true if the present ring has a slow link that an active verdict asks to leave. */
+/* Returns true if a verdict has requested a search to replace the present ring. */
 static bool leaves_any(const struct pccl_peer_group *group)
 {
     const struct pccl_verdict_entry *entry;
@@ -203,13 +206,13 @@ static bool leaves_any(const struct pccl_peer_group *group)
 
 static void restore(struct pccl_figure *figure, const struct pccl_figure *known)
 {
-    if (figure != NULL && figure->judged) /* otherwise a newer figure is known */
+    if (figure != NULL && figure->judged) /* otherwise a newer figure has replaced it */
         *figure = *known;
 }
 
 /*
- * Restores the figures of a link that recovered while the ring used it. A link that the ring has left keeps the low
- * figure until a test or operations show another one, so that the ring does not oscillate.
+ * Restores the figures of a link that recovered while the ring used it. A link that the ring has left keeps its low
+ * figure until a test or traffic shows another, so that the ring does not oscillate.
  */
 void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group *group,
                                    const struct pccl_verdict_entry *entry)

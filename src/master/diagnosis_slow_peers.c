@@ -1,6 +1,6 @@
 /*
- * Actions on slow peers (PROTOCOL 9.11): only warnings or, if the master is configured so, expulsion of a peer that has
- * been slow for too long, followed by a cool-down.
+ * Reacts to slow peers (PROTOCOL 9.11): warns or, if configured so, expels a peer that has been slow for too long, and
+ * keeps it out for a cool-down.
  */
 #include "master/diagnosis_internal.h"
 #include "master/output.h"
@@ -10,12 +10,13 @@
 #include <string.h>
 
 enum {
-    COOL_DOWN_LIMITS = 4, /* the first cool-down, in limits; each further one is twice as long ... */
+    /* length of the first cool-down as a multiple of the limit; each further one is twice as long */
+    COOL_DOWN_LIMITS = 4,
     DOUBLINGS_MAX = 6,
-    GOOD_COOL_DOWNS = 4, /* ... unless the peer was good for this many times its last one */
+    GOOD_COOL_DOWNS = 4, /* an expulsion is forgotten after this many more cool-downs */
 };
 
-/* Returns true if this verdict may cost a peer its membership. */
+/* Returns true if this class of verdict can lead to an expulsion. */
 static bool is_of_slow_peer(const struct pccl_verdict_entry *entry)
 {
     return entry->class == PCCL_VERDICT_SLOW_COMPUTATION || entry->class == PCCL_VERDICT_SLOW_SENDER ||
@@ -49,10 +50,10 @@ bool pccl_master_describe_slow_peer_action(const struct pccl_master *m, const st
 /* ---- cool-down ---- */
 
 /*
- * Identification of a peer that was expelled: a restarted peer has another id, so it is recognized by its token, its
- * name, and its address both as the master sees it and as it reports itself. Behind one NAT many peers differ only in
- * the last. A peer without a chosen name is not recognized, because it cannot be distinguished from the others on its
- * host.
+ * Properties that identify an expelled peer when it returns. A restarted peer has a new id, so it is recognized by its
+ * token, its name, the address that the master sees and the address that it reports. Many peers behind one NAT differ
+ * only in the last. Peers without a chosen name cannot be distinguished from others on their host, so they are not
+ * recognized.
  */
 struct known_by {
     const struct pccl_address *address, *candidates;
@@ -79,7 +80,7 @@ static bool is_it(const struct pccl_cool_down *cooling, const struct known_by *b
            pccl_address_same_site(&cooling->host, &host) && is_named(cooling, by);
 }
 
-/* Returns NULL if no expulsion of this peer is known. Forgets expulsions that no longer count. */
+/* Returns the record of this peer's expulsion; NULL if none exists. Deletes expired records first. */
 static struct pccl_cool_down *find(struct pccl_master *m, const struct known_by *by)
 {
     struct pccl_cool_down *found = NULL;
@@ -94,7 +95,7 @@ static struct pccl_cool_down *find(struct pccl_master *m, const struct known_by 
     return found;
 }
 
-/* Returns an entry for an expulsion, if necessary the one that expires first. Returns NULL if out of memory. */
+/* Returns a new record; if the table is full, the one that expires first. Returns NULL if out of memory. */
 static struct pccl_cool_down *place_for_one(struct pccl_master *m)
 {
     if (m->cooling_count == PCCL_COOL_DOWNS_MAX) {
@@ -111,7 +112,7 @@ static struct pccl_cool_down *place_for_one(struct pccl_master *m)
     return &all[m->cooling_count++];
 }
 
-/* Returns the cool-down's length; 0 if the peer may join at once: it has no chosen name, or memory is short. */
+/* Begins a cool-down and returns its length; 0 if the peer has no chosen name or memory is short. */
 static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_text *why)
 {
     char name[PCCL_NAME_MAX + 1];
@@ -157,7 +158,7 @@ bool pccl_master_may_rejoin(struct pccl_master *m, const struct pccl_msg_hello *
     const struct pccl_cool_down *cooling = hello->named != 0 ? find(m, &by) : NULL;
     if (cooling == NULL || m->now_us >= cooling->until_us || group == NULL ||
         group->ring_count < m->config.slow_peer_floor)
-        return true; /* a slow peer is better than too few */
+        return true; /* a group that is too small accepts even a slow peer */
     pccl_text_format(reason, "this peer was removed because it was slow, and may join again in %s; evidence: %s",
                      pccl_duration_str(cooling->until_us - m->now_us), cooling->why.bytes);
     return false;
@@ -185,8 +186,8 @@ static void expel(struct pccl_master *m, struct pccl_peer_group *group, struct p
 }
 
 /*
- * Only verdicts that the latest comparison has confirmed count: others may be over. The limit is also the minimum time
- * between two expulsions in a group, regardless of the number of slow peers, because members may lie.
+ * Expels the peer that has been slow for the longest time. Ignores verdicts that the latest comparison has not
+ * confirmed. The limit is also the minimum time between two expulsions in a group, because members may lie.
  */
 void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *group)
 {

@@ -1,4 +1,4 @@
-/* Facts about the members that have reported. The comparison of their reports (verdicts.h) calls these functions. */
+/* Callbacks that give the comparison of reports (verdicts.h) the facts about the group's members. */
 #include "master/diagnosis_internal.h"
 #include "master/links.h"
 #include "master/operations.h"
@@ -12,7 +12,7 @@ static uint32_t position_of(const void *context, const struct pccl_id *id)
 }
 
 /*
- * Returns true if the member takes part in the operation. For a pair it counts the whole group: one of two always
+ * Returns true if the member takes part in the operation. For a pair, all members of the group count: one end always
  * arrives first, so only the waits of others show a problem.
  */
 static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)

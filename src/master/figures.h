@@ -7,7 +7,7 @@
 #include "master/tally.h"
 #include "master/where.h"
 
-/* State shown on a page. NEWCOMER waits for admission, RETURNING resumes after a restart of the master. */
+/* State of a peer. NEWCOMER: waits for admission. RETURNING: resumes after a restart of the master. */
 enum pccl_standing { PCCL_STANDING_MEMBER, PCCL_STANDING_NEWCOMER, PCCL_STANDING_RETURNING, PCCL_STANDING_LEAVING };
 
 struct pccl_peer_figure {
@@ -19,10 +19,10 @@ struct pccl_peer_figure {
     uint64_t received_us;        /* time since its last message */
     struct pccl_place place;
     bool draining;
-    /* Link to the ring successor as the master predicts it; 0 if unknown or alone. */
+    /* Predicted link to the ring successor; 0 if unknown or the peer is alone. */
     uint64_t rate;
     uint32_t rtt_us;
-    uint64_t predicted, achieved; /* rates of that link, by the last test and by later operations; 0 if unknown */
+    uint64_t predicted, achieved; /* rates of that link in the last test and in later operations; 0 if unknown */
     bool fetching;                /* true while it fetches shared state from `donors` donors, or computes its proof */
     uint32_t donors;
     uint64_t told_us, told_step; /* time since its last training report (UINT64_MAX: none), and the reported step */
@@ -50,7 +50,7 @@ struct pccl_removed_figure {
 };
 enum {
     PCCL_FIGURES_REMOVED_MAX = 8,
-    PCCL_FIGURES_LINKS_MAX = 64 * 64, /* links of the first groups that fit completely */
+    PCCL_FIGURES_LINKS_MAX = 64 * 64, /* capacity for links; a group whose links do not all fit is left out */
     PCCL_VERDICTS_SHOWN_MAX = 64,
 };
 
@@ -62,7 +62,7 @@ struct pccl_verdict_figure {
 /* Figures that the driver fills in. */
 struct pccl_driver_figures {
     const char *version; /* "1.2.3" */
-    bool takes_commands; /* operators with the token may give commands by HTTP */
+    bool takes_commands; /* true if operators with the token may send commands over HTTP */
     uint64_t connections, accepted, turned_away;
     uint64_t requests, requests_refused, visitors_dropped; /* HTTP counters */
     uint64_t busy_us, longest_us;                          /* event loop: total and longest busy time */
@@ -77,7 +77,7 @@ struct pccl_figures {
     struct pccl_epoch epoch;
     struct pccl_master_counts counts;
     struct pccl_tally tally;
-    uint64_t rounds[PCCL_ROUND_KINDS]; /* numbers of the open rounds; SYNC: unused, see the groups */
+    uint64_t rounds[PCCL_ROUND_KINDS]; /* numbers of the open rounds; SYNC is unused, see the groups */
     uint32_t update_votes;             /* members that have voted for the open topology update */
     struct pccl_peer_figure *peers;    /* owned, in order of arrival */
     uint32_t peer_count;
@@ -98,8 +98,8 @@ struct pccl_figures {
 };
 
 /*
- * Copies the state as of the machine's last step, in bounded time. all: includes peers, groups and waits. Returns false
- * if out of memory; then there is nothing to free.
+ * Copies the state as of the machine's last step, in bounded time. `all` includes peers, groups and waits. Returns
+ * false if out of memory, with nothing to free.
  */
 PCCL_MUST_CHECK bool pccl_figures_take(struct pccl_master *master, bool all, const struct pccl_memory *memory,
                                        struct pccl_figures *figures);

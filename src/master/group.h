@@ -1,4 +1,4 @@
-/* A peer group: its ring and view, operations and outcomes, synchronization, and search for a better ring. */
+/* A peer group: its ring and view, its operations, its synchronization, and the search for a better ring. */
 #ifndef PCCL_MASTER_GROUP_H
 #define PCCL_MASTER_GROUP_H
 
@@ -14,10 +14,10 @@ struct pccl_remote; /* master/remote.h */
 struct pccl_peer_group {
     struct pccl_table_node by_number;
     uint32_t number;
-    bool changed; /* the epoch change under way changes this group */
-    bool replans; /* ... and only its ring: operations under way restart */
+    bool changed; /* the pending epoch change concerns this group */
+    bool replans; /* ... and only its ring, so operations under way restart */
     struct pccl_epoch view;
-    /* last view that was not only a re-plan; may equal `view` */
+    /* last view that was not just a re-plan; may equal `view` */
     struct pccl_epoch firm;
     struct pccl_cost cost;                                    /* cost data of the view */
     struct pccl_attributes last_attributes[PCCL_ROUND_KINDS]; /* attributes sent with the answer to the last round */
@@ -33,15 +33,15 @@ struct pccl_peer_group {
     uint32_t place_count, place_capacity;
     struct pccl_tuning tuning;
 
-    bool sync_due;                          /* a change in the open round is not processed yet ... */
-    const struct pccl_remote *sync_news;    /* ... and concerns only this member's part; NULL: several parts */
-    bool sync_planned;                      /* the open round has elected a content */
+    bool sync_due;                          /* a change in the open round has not been processed */
+    const struct pccl_remote *sync_news;    /* ... member whose part has changed; NULL if several have */
+    bool sync_planned;                      /* true once the open round has elected a content */
     uint8_t sync_outcome, optimize_outcome; /* outcomes of the last rounds; the reasons explain failures */
     struct pccl_text sync_reason, optimize_reason;
     uint64_t sync, revision;      /* open round; next revision, 0 if not set yet */
     bool sync_proven;             /* the proof of the elected content is known */
     struct pccl_proof sync_proof; /* 0 if no majority could compute it */
-    uint64_t sync_revision;       /* elected revision of the open round or the one before */
+    uint64_t sync_revision;       /* elected revision of the open round, or of the last one */
 
     struct pccl_verdicts verdicts;
     uint64_t slow_removed_us; /* time of the last expulsion for slowness; 0: never */

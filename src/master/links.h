@@ -1,14 +1,14 @@
 /*
  * Links between peers. A link passes through these states:
  *
- *   wanted    a view, a subgroup, a hub or a newcomer needs it, so the peer is asked to dial (links_wanted.c,
+ *   wanted    a view, a subgroup, a hub or a newcomer needs it, so the master asks the peer to dial (links_wanted.c,
  *             links_hubs.c)
  *   reported  the peer reports that it is up, with its figures, or how it ended (links_reports.c)
- *   failed    the report is kept as an edge: evidence of a death or of a broken path (links_edges.c)
+ *   failed    the report is stored as an edge, evidence of a death or of a broken path (links_edges.c)
  *   avoided   the ring changes to one without it, if one exists (links_avoided.c)
  *   given up  it was not restored in time: another ring, no direct exchange, or one end is removed (links_failed.c)
  *
- * The speed of a link belongs to topology.h, its comparison with others to verdicts.h.
+ * topology.h handles the speed of links, verdicts.h compares them.
  */
 #ifndef PCCL_MASTER_LINKS_H
 #define PCCL_MASTER_LINKS_H
@@ -33,22 +33,20 @@ bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_re
 static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }
 /*
  * Returns the number of members, at most 2, that have reported within the silence limit that this peer's process is
- * gone. strict: counts only members that dialed it. alone: set to the member if there is exactly one; may be NULL.
+ * gone. `strict` counts only members that dialed it. `alone` may be NULL; it receives the member if there is only one.
  */
 uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
                                      const struct pccl_id **alone);
-/*
- * Returns when the master will have decided on the last failed link that this peer's group needs; 0 if none has failed.
- */
+/* Returns the time by which the master will have decided on the failed links of this peer; 0 if none has failed. */
 uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id *peer);
 
-/* ---- links that are wanted ---- */
+/* ---- wanted links ---- */
 
 /* Asks `from` to dial `to`. Does nothing if it has been asked already. */
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/* Sends a member the address of another to which it sends. No state is kept: the member closes the link itself. */
+/* Sends a member an address that it requested. Keeps no state, because the member closes the link itself. */
 void pccl_master_send_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to);
-/* Counts a subgroup more, or less, on this link. Requests the link, or drops the request with the last user. */
+/* Adds a subgroup to the link's users or removes one. Requests the link for the first user, drops it with the last. */
 void pccl_master_count_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool more);
 /* Requests the links of the view: ring, mesh or hubs. Drops the requests for links to other members. */
 void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_group *group);
@@ -56,7 +54,7 @@ void pccl_master_request_view_links(struct pccl_master *m, struct pccl_peer_grou
 void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *gone);
 
 /*
- * Hubs: in a group too large for a mesh, the members with links to or from all others, because operations of all
+ * Hubs: members of a group too large for a mesh that have links to or from all others, because operations of all
  * members use such links (PROTOCOL 7.13).
  */
 
@@ -64,26 +62,27 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
 void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_operation *op);
 /* Ends the hubs that have been idle for too many updates. Call when an update is decided. */
 void pccl_master_age_hubs(struct pccl_master *m);
-/* Fills in the present hubs of the group; none if the group is too large or too small for hubs. */
+/* Fills in the present hubs of the group. There is no hub if its size does not allow hubs. */
 void pccl_master_list_hubs(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_cost *cost);
-/* Returns true if this link belongs to a present hub. The view may not know the hub yet. */
+/* Returns true if this link belongs to a present hub, even if no view lists that hub yet. */
 bool pccl_master_is_link_of_hub(const struct pccl_master *m, const struct pccl_remote *from,
                                 const struct pccl_remote *to);
 /* Requests the missing links of the group's hubs. */
 void pccl_master_request_hub_links(struct pccl_master *m, struct pccl_peer_group *group);
-/* Restores the hubs from the group's view after a restart. All its members must be here. */
+/* Restores the hubs from the group's view after a restart. All its members must have returned. */
 void pccl_master_take_over_hubs(struct pccl_peer_group *group);
 
 /* ---- reports of peers ---- */
 
 /*
- * Handles link reports. `link_lost` is evidence of a death, of a failed path between living peers, or of a newcomer
- * that is not warm. `link_up` reports that the link is up or that a figure has changed, and cancels the evidence.
+ * Handles link reports. `link_lost` is evidence of a death, of a failed path between living peers, or that a newcomer
+ * is not warm (not reachable for all its neighbors). `link_up` reports that the link is up or that a figure has
+ * changed, and cancels the evidence.
  */
 void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);
 /*
- * `link_gone`: the sender's end of a connection is gone. Passes it on to the peer that dialed the connection, which may
- * not know, unless too much waits for that one.
+ * Handles `link_gone`: the sender's end of a connection is gone. Forwards it to the peer that dialed the connection,
+ * which may not have noticed, unless that peer's queue is too long.
  */
 void pccl_master_link_gone(struct pccl_master *m, const struct pccl_remote *from,
                            const struct pccl_msg_link_gone *gone);
@@ -102,16 +101,16 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
 /* Handles the result of a dial (PROBED). */
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
-/* Dials the port once more if that is due. */
+/* Dials the port again if that is due. */
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- links that have failed ---- */
 
-/* Stage: decides on links that were not restored in time: another ring, or one end is removed (PROTOCOL 9.4). */
+/* ---- failed links ---- */
 void pccl_master_decide_failed_links(struct pccl_master *m);
 /* Chooses a ring without the failed links, if one exists. Call when a new view is due anyway. */
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group);
-/* Sets the rates of bad links that are down to none, in a matrix by member number. Returns false if out of memory. */
+/* Sets the rates of bad links that are down to PCCL_RATE_NONE, by member number. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group,
                                                    uint64_t *rates);
 

@@ -1,11 +1,11 @@
-/* Rings without the links that are known as bad. It does not decide when a link has failed (links_failed.c). */
+/* Finds rings without bad links. links_failed.c decides when a link has failed. */
 #include "master/links_internal.h"
 #include "master/output.h"
 #include "master/membership.h"
 #include "master/roster.h"
 #include "topology/ring.h"
 
-/* Pairs of members that should not be neighbors, by position: a symmetric matrix of bits. */
+/* Pairs of members that should not be neighbors: a symmetric bit matrix, indexed by position. */
 struct pairs {
     uint32_t count, row_words; /* number of members; 64-bit words per row */
     uint64_t *rows;
@@ -27,7 +27,7 @@ static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 
 static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->row_words * 8; }
 
-/* Collects a group's bad edges and, with `failing`, those reported to fail now. Returns false if out of memory. */
+/* Collects a group's bad edges and, with `failing`, the edges that fail at present. Returns false if out of memory. */
 static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
 {
     pairs->count = group->ring_count;
@@ -52,8 +52,7 @@ static void drop_pairs(struct pccl_master *m, struct pairs *pairs)
 }
 
 /*
- * Gives the group a ring without these pairs. Returns false, with the ring unchanged, if there is no such ring or no
- * memory for the search.
+ * Changes the ring to one without these pairs. Returns false, with the ring unchanged, if none exists or out of memory.
  */
 static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct pairs *pairs)
 {
@@ -71,8 +70,8 @@ static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct
 }
 
 /*
- * Gives the group a ring without links that fail now or are known as bad; failing that, without the known bad ones,
- * because a present failure may end soon. Returns false if there is no such ring.
+ * Changes the ring to one without failing or known bad links. If none exists, accepts failing links, because a
+ * failure may end soon. Returns false if that is impossible, too.
  */
 static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -120,7 +119,7 @@ void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *
     }
     drop_pairs(m, &pairs);
     struct pccl_text why;
-    if (from != NULL && find_better_ring(m, group)) /* otherwise failed dials decide which peer is removed */
+    if (from != NULL && find_better_ring(m, group)) /* otherwise links_failed.c decides which peer is removed */
         log_avoided(m, from, to, &why);
 }
 

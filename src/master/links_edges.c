@@ -1,7 +1,4 @@
-/*
- * Reports about links with a fault: stores them as edges and reads them as evidence of a death (PROTOCOL 9.2). It does
- * not decide the action.
- */
+/* Stores reports about failed links as edges, and evaluates them as evidence of a death (PROTOCOL 9.2). */
 #include "master/links_internal.h"
 #include "master/recovery.h"
 #include "master/roster.h"
@@ -28,7 +25,7 @@ void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, co
                                                                              m->edge_count + 1, sizeof *edges)
                                                                  : NULL;
         if (edges == NULL)
-            return; /* evidence lost; silence still shows a death */
+            return; /* the evidence is lost, but silence still reveals a death */
         m->edges = edges;
         edge = &edges[m->edge_count++];
         *edge = (struct pccl_edge){.from = *from, .to = *to, .incoming = incoming};
@@ -45,8 +42,8 @@ static bool is_fresh(const struct pccl_master *m, const struct pccl_edge *edge)
 }
 
 /*
- * Returns true if this peer's report about `of` counts: members of its group, because others have no links to it; after
- * a restart, members whose report is of the winning epoch.
+ * Returns true if a report of peer `id` about `of` is valid evidence. The reporter must be a member of the same group,
+ * because others have no links to it; while the master recovers, its report must be of the winning epoch.
  */
 static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, const struct pccl_id *of)
 {
@@ -68,7 +65,7 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
             !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
-            return 2; /* more make no difference */
+            return 2; /* callers do not distinguish higher counts */
         first = &edge->from;
     }
     if (alone != NULL)
@@ -87,7 +84,7 @@ bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *ed
            pccl_master_is_living_member(*to) && pccl_master_needs_link(*from, *to);
 }
 
-/* Returns true if the link has failed and one of its ends, a member, has been silent since. */
+/* Returns true if the link failed recently and one of its ends, both members, has been silent since then. */
 static bool has_silent_end(struct pccl_master *m, const struct pccl_edge *edge)
 {
     const struct pccl_remote *from = pccl_master_find(m, &edge->from), *to = pccl_master_find(m, &edge->to);

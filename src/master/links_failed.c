@@ -1,6 +1,6 @@
 /*
- * Decides on links between living peers that were not restored in time (PROTOCOL 9.4): another ring, no direct
- * exchange, or one end is removed. It does not know how links are reported or dialed.
+ * Decides on links between living peers that were not restored in time (PROTOCOL 9.4): changes the ring, stops direct
+ * exchange, or removes one end.
  */
 #include "master/links_internal.h"
 #include "master/shortages.h"
@@ -17,7 +17,7 @@ static bool is_in_group(const struct pccl_master *m, const struct pccl_id *id, c
     return remote != NULL && pccl_master_is_living_member(remote) && remote->group == group;
 }
 
-/* Returns true if this end reported, at most silence_ms before the edge failed, that it opens or accepts no links. */
+/* Returns true if this end reported, at most silence_ms before the edge failed, that it cannot open or accept links. */
 static bool lacks(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *end)
 {
     uint64_t silence_us = m->config.silence_ms * UINT64_C(1000);
@@ -25,10 +25,10 @@ static bool lacks(const struct pccl_master *m, const struct pccl_edge *edge, con
 }
 
 /*
- * Returns true if more than the sender shows that this end is unreachable: the end itself (it may also report that it
- * accepts no links), the master's own dial, or most of the group. A sender that cannot dial proves nothing. Counts
- * evidence that was fresh when the edge failed and all later evidence, however long the edge has settled and however
- * often its sender has repeated it.
+ * Returns true if there is more evidence than the sender's report that this end is unreachable: a report of this end,
+ * including one that it accepts no links; a failed dial of the master; or reports of most of the group. A sender that
+ * cannot dial proves nothing. Accepts evidence that was fresh when the edge failed and all later evidence, regardless
+ * of how long the edge has settled and how often its sender has repeated the report.
  */
 static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *to)
 {
@@ -51,10 +51,11 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
 }
 
 /*
- * Gives up an edge of the ring (PROTOCOL 9.4): chooses another ring if one exists, else removes one end. That is the
- * dialed end if it reports that it accepts no links, else the end with fewer good edges, then one that does not answer,
- * then the younger; but a sender whose report is not confirmed is removed itself. Before that the master waits, at most
- * for the silence limit, while its own dial of the other end is under way or that end has not answered.
+ * Gives up an edge of the ring (PROTOCOL 9.4): changes to another ring if one exists, or else removes one end. The
+ * rules, in this order: the dialed end if it reports that it accepts no links, the end with fewer good edges, the end
+ * that does not answer, the younger end. A sender whose report is not confirmed is removed instead. Before that, the
+ * master waits at most for the silence limit while its own dial of the other end is under way or that end has not
+ * answered.
  */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
@@ -76,7 +77,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     }
     uint32_t bad_from, bad_to;
     pccl_master_count_bad_links(m, from, to, &bad_from, &bad_to);
-    /* A shortage of the dialer explains nothing: an edge whose sender cannot dial is not confirmed. */
+    /* Only a shortage of the dialed end matters: an edge whose sender cannot dial is never confirmed. */
     bool from_goes =
         !confirmed ||
         (!lacks(m, edge, to) && (bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival)));
@@ -103,13 +104,16 @@ static void give_up_ring_edges(struct pccl_master *m)
         if (!is_due(m, edge) || !pccl_master_ends_of(m, edge, &from, &to) || !pccl_master_are_neighbors(from, to))
             continue;
         edge->act_us = 0;
-        /* Only an edge that failed in the present ring: its other links have been tried by then, so more is known. */
+        /*
+         * Gives up only edges that failed in the present ring. By now the other links of that ring have been tried, so
+         * more evidence exists.
+         */
         if (edge->failed_us > from->group->ring_us)
             give_up_edge(m, edge, from, to);
     }
 }
 
-/* Returns the decision time of the last failing edge in the group's ring; 0 if none fails. */
+/* Returns the time at which the last failing edge of the group's ring is decided; 0 if none fails. */
 static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint64_t at_us = 0;
@@ -124,9 +128,9 @@ static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_p
 }
 
 /*
- * Gives up edges beside the ring without removing a peer: the members stop exchanging directly, and subgroups that use
- * the edge end. Waits if the ring is about to change, too, or an end is about to be removed for its silence, because
- * that view serves for both: one death, one failure.
+ * Gives up edges outside the ring without removing a peer: the members stop exchanging directly, and subgroups that use
+ * the edge end. Waits if the ring is about to change or an end is about to be removed as silent, because one view can
+ * cover both: one death causes one failure.
  */
 static void give_up_edges_beside(struct pccl_master *m)
 {
@@ -174,10 +178,10 @@ void pccl_master_decide_failed_links(struct pccl_master *m)
         give_up_edges_beside(m);
     for (uint32_t i = 0; i < m->edge_count;) {
         struct pccl_edge *edge = &m->edges[i];
-        /* twice the limit: evidence that was fresh when another edge failed is needed until that one is decided */
+        /* twice the limit, because a decision may need evidence that was fresh when another edge failed */
         bool fresh =
             m->now_us < edge->since_us + m->config.silence_ms * UINT64_C(2000) || m->now_us < edge->bad_until_us;
-        if (edge->act_us != 0) /* overdue: a peer departs, and the view without it must be first */
+        if (edge->act_us != 0) /* overdue if a peer departs: the view without it is created first */
             pccl_master_arm(m, pccl_max_u64(m->now_us, edge->act_us));
         if (!fresh && edge->act_us == 0)
             m->edges[i] = m->edges[--m->edge_count];

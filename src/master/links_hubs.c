@@ -1,6 +1,6 @@
 /*
- * Chooses the hubs. An operation that needs one is known when it is committed, because `done` describes it and all
- * members have called it by then. This file does not decide on failed links or on views.
+ * Chooses the hubs. The need for a hub is known when an operation is committed: by then all members have called it, and
+ * `done` describes it.
  */
 #include "master/links_internal.h"
 
@@ -14,12 +14,12 @@ static bool may_have_hubs(const struct pccl_master *m, const struct pccl_peer_gr
     return !pccl_master_is_small(count) && count <= PCCL_HUB_PEERS_MAX && count - 1 <= m->config.hub_links;
 }
 
-/* ---- hubs that operations need ---- */
+/* ---- needed hubs ---- */
 
 enum hubs { NO_HUB, ROOT_FROM_ALL, ROOT_TO_ALL, ALL_FROM_ALL };
 
 /*
- * Returns the hubs that this kind of operation needs to go directly. Along the ring other members would relay its data.
+ * Returns the hubs that this kind of operation needs for direct exchange. Along the ring, others would relay its data.
  */
 static enum hubs hubs_for(uint8_t collective)
 {
@@ -34,7 +34,7 @@ static struct pccl_hub *hub_of(struct pccl_remote *remote, enum hubs hubs)
     return hubs == ROOT_TO_ALL ? &remote->from_hub : &remote->to_hub;
 }
 
-/* Requests the hubs of an operation: this member or, if NULL, all members. Requests none if one of them is barred. */
+/* Requests the hubs of an operation: `root`, or all members if NULL. Requests nothing if one of them is barred. */
 static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs hubs, const struct pccl_remote *root)
 {
     bool barred = false, any = false;
@@ -67,7 +67,7 @@ void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *
         want(m, group, hubs, root);
 }
 
-/* ---- the end ---- */
+/* ---- the end of hubs ---- */
 
 static void age(struct pccl_master *m, struct pccl_hub *hub)
 {
@@ -92,8 +92,8 @@ static void bar(struct pccl_master *m, struct pccl_hub *hub)
 }
 
 /*
- * Ends the hubs that only all-to-alls have asked for: without one of them the rest are useless, and no other link of
- * theirs may cause a failure.
+ * Ends the hubs that only all-to-alls have requested: without one of them the rest are useless, and a failure of their
+ * links should have no effect.
  */
 static void end_hubs_of_all(struct pccl_peer_group *group)
 {

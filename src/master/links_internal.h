@@ -1,4 +1,4 @@
-/* Shared by the files of links. */
+/* Functions that the files of links share. */
 #ifndef PCCL_MASTER_LINKS_INTERNAL_H
 #define PCCL_MASTER_LINKS_INTERNAL_H
 
@@ -6,14 +6,14 @@
 
 /* ---- links_wanted.c ---- */
 
-/* Returns true if the view uses this link beside its ring and counts it as up. */
+/* Returns true if the view uses this link outside its ring and lists it as up. */
 bool pccl_master_exchanges_directly(const struct pccl_remote *from, const struct pccl_remote *to);
 
 /* ---- links_hubs.c ---- */
 
 /* Ends the hubs of this failed link and bars them for a while. */
 void pccl_master_bar_hubs(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
-/* Does the same if no view has counted the link as up, so that no member uses it yet. */
+/* Does the same for a requested link that could not be opened and that no view has listed as up. */
 void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 
 /* ---- links_edges.c ---- */
@@ -25,21 +25,21 @@ struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struc
 bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,
                          struct pccl_remote **to);
 
-/* Returns true if the dial failed (no answer, another process, no attempt possible), not if a link ended. */
+/* Returns true if the dial failed (no answer, another process, no attempt); false if an established link ended. */
 static inline bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_end how)
 {
     return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
 }
 
-/* Returns true if such an end shows that the process is gone. strict: counts only ends of a dial. */
+/* Returns true if such an end shows that the process is gone. `strict` accepts only results of a dial. */
 static inline bool pccl_master_is_evidence(enum pccl_link_end how, bool strict)
 {
     return how == PCCL_LINK_REFUSED || how == PCCL_LINK_OTHER || (!strict && how == PCCL_LINK_CLOSED);
 }
 
 /*
- * Returns true if the control connection is up and has received something since then. When a link is lost, both ends
- * are asked for an answer; an end that stays silent may be dead.
+ * Returns true if the control connection is up and has received something since then. When a link is lost, the master
+ * requests an answer from both ends; an end that stays silent may be dead.
  */
 static inline bool pccl_master_has_received_since(const struct pccl_remote *remote, uint64_t since_us)
 {

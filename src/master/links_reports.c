@@ -1,6 +1,6 @@
 /*
- * Handles peers' reports about their links, and the master's own dials: the effects on the reported peer. It does not
- * decide on a link that stays down (links_failed.c).
+ * Handles peers' reports about their links, and the results of the master's own dials. links_failed.c decides on a link
+ * that stays down.
  */
 #include "core/ticket.h"
 #include "master/links_internal.h"
@@ -36,9 +36,9 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /*
- * Returns true if a peer whose control connection is closed counts as dead. A single member that reports so may lie:
- * then the master dials, unless it could never reach that port. Even so a single report removes at most one peer within
- * the silence limit.
+ * Returns true if a peer whose control connection is closed counts as dead. A single reporter may lie, so the master
+ * dials the peer itself, unless it has never reached that port. In that case one report suffices, but each reporter can
+ * cause only one such removal within the silence limit.
  */
 static bool is_gone(struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -55,8 +55,8 @@ static bool is_gone(struct pccl_master *m, const struct pccl_remote *remote)
 }
 
 /*
- * Returns true if the master's dial shows that the peer is gone: no listener, or another process; or the dial was
- * closed and some member reports the same.
+ * Returns true if the master's dial shows that the peer is gone: nothing listens or another process answers; or the
+ * dial was closed and a member reports the same.
  */
 static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_master_event *event)
 {
@@ -65,9 +65,9 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
 }
 
 /*
- * Returns true if a newcomer that listens nowhere would become the first of its group, so that others would wait for it
- * in vain. In a group with members these dial it. A peer with addresses that the master does not dial may be reachable
- * there.
+ * Returns true if a newcomer that listens nowhere would become the first member of its group, so that others would wait
+ * for it in vain. If the group has members, they dial it. A peer with addresses that the master does not dial may be
+ * reachable there.
  */
 static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_master_event *event)
 {
@@ -87,7 +87,7 @@ void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_arm(m, remote->look_again_us);
         return;
     }
-    remote->probing = false; /* otherwise a dial would be under way */
+    remote->probing = false; /* set while the dial waits for its time */
     pccl_master_probe(m, remote);
 }
 
@@ -97,14 +97,14 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     if (remote == NULL || remote->departing)
         return;
     if (!event->answered && event->how == 0) {
-        probe_again_later(m, remote); /* `probing` stays set until a dial takes place */
+        probe_again_later(m, remote); /* `probing` stays set until a dial has taken place */
         return;
     }
     remote->probing = false;
     remote->verified = remote->verified || event->answered;
     remote->unanswered_us = event->answered ? 0 : m->now_us;
     if (remote->probe_again)
-        pccl_master_probe(m, remote); /* requested after this one had begun */
+        pccl_master_probe(m, remote); /* requested while this dial was under way */
     else if (event->answered)
         return;
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
@@ -113,7 +113,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         probe_again_later(
             m, remote); /* a dying process closes its sockets one by one, so its port may have accepted this dial */
     else if (remote->conn == 0 && remote->verified)
-        return; /* silence will decide */
+        return; /* the silence limit decides */
     else if (is_nobody(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM, "no answer at its advertised port (is it forwarded?)");
     else if (!remote->verified) {
@@ -121,7 +121,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
                         &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                         "the master cannot reach the port of peer %s: a crash of that peer may be detected late",
                         pccl_id_str(&remote->id));
-        /* its admission may wait for its answer (membership_newcomers.c) */
+        /* its answer may be required for its admission (membership_newcomers.c) */
         pccl_master_send_heartbeat(m, remote, true);
     }
 }
@@ -143,9 +143,9 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_probe(m, remote);
 }
 
-/* ---- edges between the living ---- */
+/* ---- edges between living peers ---- */
 
-/* Schedules the newcomers that depend on this link for a check. */
+/* Schedules a check of the newcomers that depend on this link. */
 static void recheck_newcomers(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     if (from->queue != NULL)
@@ -154,12 +154,12 @@ static void recheck_newcomers(struct pccl_master *m, const struct pccl_remote *f
         pccl_master_recheck_queue(m, to->group_number);
 }
 
-/* Returns true if the failure is new, or new in the present ring, so that a decision on the edge must be scheduled. */
+/* Returns true if an edge needs a decision: none is pending, or its last failure was in an earlier ring. */
 static bool is_news(const struct pccl_edge *edge, const struct pccl_remote *from)
 {
     return edge->act_us == 0 || (from->group != NULL && edge->failed_us <= from->group->ring_us);
 }
-/* Handles evidence of a death, of a failing edge between living peers, or of a newcomer that is not warm. */
+/* Handles `link_lost`: evidence of a death, of a failing edge between living peers, or of an unreachable newcomer. */
 static void take_lost(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_lost *lost)
 {
     struct pccl_remote *to = pccl_master_find(m, &lost->peer);
@@ -191,20 +191,20 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
     pccl_master_send_heartbeat(m, to, true);
     struct pccl_edge *edge = pccl_master_find_edge(m, &from->id, &to->id, incoming);
     bool is_new = edge != NULL && pccl_master_is_failed_dialing(incoming, how) && is_news(edge, from);
-    /* no member needs a link to a newcomer; it is dialed again after the admission */
+    /* no member needs a link to a newcomer yet, and it is dialed again after its admission */
     if (is_new && to->state != PCCL_REMOTE_PENDING) {
         edge->failed_us = m->now_us;
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
     }
-    look = look || is_new; /* the report alone does not decide */
+    look = look || is_new; /* the report alone decides nothing */
     if (look && to->verified)
         pccl_master_probe(m, to);
 }
 
 /*
- * Returns the rate that a report shows; 0: none. A rate measured on a shared line is a lower bound for the link, so it
- * counts only if it is above the known rate.
+ * Returns the rate that a report proves; 0 if it proves none. A rate measured on a shared line is only a lower bound,
+ * so it must exceed the known rate.
  */
 static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remote *to,
                           const struct pccl_link_intent *intent, const struct pccl_msg_link_up *up)
@@ -214,7 +214,7 @@ static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remo
     uint64_t known = figure != NULL ? pccl_max_u64(intent->rate, figure->rate) : intent->rate;
     return up->shared == 0 || rate > known ? rate : 0;
 }
-/* Handles a link that is up or has a new figure. Withdraws the evidence about it. */
+/* Handles `link_up`: the link is up or has a new figure. Withdraws the evidence about it. */
 static void take_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_link_up *up)
 {
     const struct pccl_id *to = &up->peer;
@@ -226,10 +226,10 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
     struct pccl_link_intent *intent = pccl_master_find_intent(from, to);
     struct pccl_remote *remote = pccl_master_find(m, to);
     if (intent == NULL || remote == NULL)
-        return; /* no longer of interest */
+        return; /* the link is no longer wanted */
     uint64_t rate = told_rate(from, remote, intent, up);
     pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);
-    bool stood = intent->up && up->rate != 0; /* only new figures, no evidence of life */
+    bool stood = intent->up && up->rate != 0; /* only figures have changed */
     if (up->rtt_us != 0)
         intent->rtt_us = up->rtt_us;
     if (rate != 0)

@@ -4,10 +4,10 @@
 
 #include "wire/wire.h"
 
-/* A link that a peer was asked to hold, or reports to hold. */
+/* A link that the master has requested from a peer, or that a peer reports. */
 struct pccl_link_intent {
     struct pccl_id to;
-    bool up, failed;    /* failed: the last attempt to dial failed */
+    bool up, failed;    /* failed: the last dial failed */
     uint32_t subgroups; /* number of subgroups that use it */
     uint32_t rtt_us;    /* last reported round trip; 0 if unknown */
     uint64_t rate;      /* last reported rate, at most PCCL_RATE_MOST; 0 if unknown */
@@ -16,7 +16,7 @@ struct pccl_link_intent {
 /* One direction of a hub: links to it, or from it, for all members of a group too large for a mesh (links_hubs.c). */
 struct pccl_hub {
     bool wanted;
-    bool for_all;             /* only all-to-alls use it, and these need all members as hubs */
+    bool for_all;             /* only all-to-alls use it; they need all members as hubs */
     uint32_t idle;            /* updates since the last use by an operation */
     uint64_t barred_until_us; /* time until which the hub is not used, because one of its links could not be opened */
 };
@@ -27,8 +27,8 @@ struct pccl_edge {
     bool incoming;
     enum pccl_link_end how;
     uint64_t since_us;  /* time of the last report; 0 if the link is up again */
-    uint64_t failed_us; /* time of the first report in this ring, if a decision is due */
-    uint64_t act_us;    /* time of the decision, unless the link is up by then; 0: none */
+    uint64_t failed_us; /* time of the first failure in this ring, if a decision is due */
+    uint64_t act_us;    /* time of the decision unless the link is up by then; 0 if none is due */
     uint64_t bad_until_us;
 };
 

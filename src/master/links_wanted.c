@@ -1,6 +1,6 @@
 /*
- * Pairs of members that should hold a link: ring neighbors; in a small group all members (a mesh, for direct exchange),
- * in a larger one hubs (links_hubs.c); and the links of newcomers (membership_newcomers.c).
+ * Requests the links that peers should hold: between ring neighbors; in a small group between all members (a mesh, for
+ * direct exchange), in a larger one for hubs (links_hubs.c); and the links of newcomers (membership_newcomers.c).
  */
 #include "core/ticket.h"
 #include "master/links_internal.h"
@@ -36,7 +36,7 @@ bool pccl_master_serves_subgroups(const struct pccl_remote *from, const struct p
     return intent != NULL && intent->subgroups > 0;
 }
 
-/* Returns true if the view of their group has this link beside its ring, up or not: of the mesh, or of a hub. */
+/* Returns true if the group's view includes this link outside the ring, for a mesh or a hub, even if it is down. */
 static bool view_wants(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = from->group;
@@ -79,7 +79,7 @@ static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_re
 
 static void drop_intent(struct pccl_remote *from, struct pccl_link_intent *intent)
 {
-    PCCL_ASSERT((size_t)(intent - from->intents) < from->intent_count); /* of this peer */
+    PCCL_ASSERT((size_t)(intent - from->intents) < from->intent_count); /* it belongs to this peer */
     *intent = from->intents[--from->intent_count];
 }
 
@@ -107,7 +107,7 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
     send_warm_up(m, from, to, false);
 }
 
-/* A destination that is no longer a member needs no answer: the view that ends the sends to it is under way. */
+/* Ignores a destination that is no longer a member: the view that ends the sends to it is under way. */
 void pccl_master_send_address(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
 {
     const struct pccl_remote *wanted = pccl_master_find(m, to);
@@ -156,7 +156,7 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
             continue;
         drop_intent(remote, intent);
         if (remote->state == PCCL_REMOTE_PENDING ||
-            gone->state == PCCL_REMOTE_PENDING) { /* members learn it from the epoch */
+            gone->state == PCCL_REMOTE_PENDING) { /* members learn this from the epoch */
             struct pccl_msg msg = {.type = PCCL_MSG_forget, .as.forget = {.peer = gone->id}};
             pccl_master_send(m, remote, &msg, 0);
         }

@@ -1,4 +1,7 @@
-/* The master's frame: creation, dispatch of events, and time. The other files handle the events. */
+/*
+ * Creation of the master, dispatch of its events, timers, and the order of its decisions. The other files handle the
+ * events.
+ */
 #include "master/membership.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
@@ -42,7 +45,7 @@ struct pccl_master *pccl_master_create(const struct pccl_master_config *config, 
     if (config->run_noted)
         pccl_master_expect_older_run(m);
     m->deadline_us = UINT64_MAX;
-    m->last_test = config->boot; /* tests of different boots must not be confused */
+    m->last_test = config->boot; /* so that tests of different boots have different numbers */
     pccl_prng_seed(&m->prng, config->seed);
     pccl_hash_key_init(&m->hash, config->hash_seed);
     pccl_table_init(&m->by_id, &m->memory, &m->hash);
@@ -98,7 +101,7 @@ static void shift(uint64_t *time_us, uint64_t by_us)
         *time_us += by_us;
 }
 
-/* Extends all timers by a standstill of this process, in which it could not receive messages (PROTOCOL 9.5). */
+/* Extends all timers after a standstill of this process, during which it could not receive messages (PROTOCOL 9.5). */
 static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
 {
     pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; extending all timers",
@@ -140,12 +143,12 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
     shift(&m->recovering_since_us, gap_us);
 }
 
-/* Returns true if the process stood still before this event. */
+/* Advances the clock. Returns true if the process stood still before this event. */
 static bool advance_time(struct pccl_master *m, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(m->now_us, m->deadline_us);
     m->now_us = pccl_max_u64(m->now_us, now_us);
-    /* a quarter of a short silence limit */
+    /* below STANDSTILL_US if the silence limit is short */
     uint64_t tolerance_us = pccl_min_u64(STANDSTILL_US, m->config.silence_ms * UINT64_C(250));
     if (m->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return false;
@@ -176,8 +179,8 @@ static void watch_remotes(struct pccl_master *m)
 }
 
 /*
- * Makes all stages due. After a standstill the input that arrived during it is handled before anything expires. Every
- * stage requests its next tick.
+ * Makes all stages due; each one schedules its next tick. After a standstill, the input that arrived during it is read
+ * first, so that nothing expires early.
  */
 static void tick(struct pccl_master *m, bool stood_still)
 {
@@ -192,25 +195,22 @@ static void tick(struct pccl_master *m, bool stood_still)
 /* ---- decisions ---- */
 
 /*
- * Makes all decisions that concern more peers than the sender of a message, except on operations:
- * the last message about an operation decides it (operations_messages.c). Reasons for the order:
+ * Decisions that affect more peers than the sender of a message, in their order. Operations are an exception: the last
+ * message about an operation decides it (operations_messages.c). Reasons for the order:
  *
- * - Ended eras are first: no other stage sees an operation whose outcome no member needs.
- * - Silence precedes departures: all peers found silent at one moment leave in one view, so that
- *   operations fail once.
- * - Departures precede all decisions for members, so that no round, synchronization or recovery
- *   counts a peer that is about to leave. They wait until all input that arrived with their cause
- *   has been read: then operations that the other peers have finished are committed before the
- *   view, and all departures are known.
- * - Recovery and the founding of a run precede all stages for members of a run.
- * - Links precede operations: the view without a failed link replaces the abort that is held for
- *   that link.
- * - Warm-up precedes rounds: a newcomer that took too long is refused, not admitted.
- * - Rounds precede synchronizations, because the end of a round changes the era.
- * - Searches in the background and verdicts are last: they depend on the results of all others.
+ *   - Ended eras are first, so that no other stage handles an operation whose outcome no member needs.
+ *   - Silence precedes departures: peers found silent at the same time leave in one view, so that operations fail once.
+ *   - Departures precede all decisions for members, so that no round, synchronization or recovery includes a peer that
+ *     is about to leave. They wait until all input that arrived with their cause has been read. By then operations that
+ *     the other peers have finished can be committed before the view, and all departures are known.
+ *   - Recovery and the founding of a run precede all stages for members of a run.
+ *   - Links precede operations: an abort held for a failed link is replaced by the view without that link.
+ *   - Warm-up precedes rounds: a newcomer that took too long is refused, not admitted.
+ *   - Rounds precede synchronizations, because the end of a round changes the era.
+ *   - Searches in the background and verdicts are last, because they depend on the results of all others.
  *
- * A stage may make earlier ones due, for example when sending finds a full queue, so the loop
- * starts again from the top until no stage is due.
+ * A stage can make earlier ones due, for example if sending finds a full queue, so the loop restarts at the top until
+ * no stage is due.
  */
 static void (*const stages[PCCL_STAGES])(struct pccl_master *m) = {
     [PCCL_STAGE_ERAS] = pccl_master_forget_ended_eras,
@@ -243,7 +243,7 @@ static void decide(struct pccl_master *m, bool all_is_read)
     while (m->due != 0) {
         enum pccl_master_stage stage = first_due(m);
         if (stage == PCCL_STAGE_DEPARTURES && !all_is_read)
-            break; /* and all stages after it */
+            break; /* later stages wait, too */
         m->due &= ~(1U << stage);
         stages[stage](m);
     }
@@ -279,7 +279,7 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
         note_training(m, from, &msg->as.training);
         return;
     }
-    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* not caused by a call of the member */
+    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* a view_ack is not the result of a call */
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, &msg->as.vote); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;
@@ -367,7 +367,7 @@ static struct pccl_stranger *stranger_of(const struct pccl_master *m, pccl_conn 
     return node != NULL ? PCCL_CONTAINER_OF(node, struct pccl_stranger, by_conn) : NULL;
 }
 
-/* Returns the peer that sent the frame; NULL: a stranger. */
+/* Returns the peer that sent the frame; NULL if the sender is a stranger. */
 static struct pccl_remote *received(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_remote *remote = remote_of(m, event->conn);
@@ -390,8 +390,8 @@ static void closed(struct pccl_master *m, pccl_conn conn)
 }
 
 /*
- * Records an invalid message that arrived intact. Returns false if it is the second one on short-lived connections
- * without a valid message between them: then the peer sends it again over every connection.
+ * Records an invalid message that arrived intact. Returns false for a second one on a short-lived connection, without a
+ * valid message in between, because the peer would resend it over every connection.
  */
 static bool may_come_back(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_master_event *event)
 {
@@ -405,10 +405,7 @@ static bool may_come_back(struct pccl_master *m, struct pccl_remote *remote, con
     return true;
 }
 
-/*
- * Handles undecodable bytes, which end only the connection: the peer may return on a new one, and the session decides
- * whether more is lost.
- */
+/* Handles undecodable bytes. They end only the connection, and the session detects lost messages after a reconnect. */
 static void garbage(struct pccl_master *m, const struct pccl_master_event *event)
 {
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
@@ -439,7 +436,7 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     pccl_master_control_lost(m, remote);
 }
 
-/* Removes the peers of a revoked pass. Connections without a hello are refused at their hello. */
+/* Removes the peers with a revoked pass. Connections without a hello are refused when they send it. */
 static void revoked(struct pccl_master *m, uint32_t pass)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -455,7 +452,7 @@ void pccl_master_each_of_pass(const struct pccl_master *m, uint32_t pass,
             each(context, pass, &m->remotes[i]->token);
 }
 
-/* Returns true if all members receive the notice of the shutdown, which ends their communicators. */
+/* Returns true if all members are connected, so that the shutdown message ends the run for all of them. */
 static bool ends_for_all(const struct pccl_master *m)
 {
     bool all = m->founded && !m->recovering;
@@ -480,8 +477,8 @@ static void shut_down(struct pccl_master *m)
 }
 
 /*
- * Records the facts first, then makes the decisions that follow; then acknowledges the input, unless a message sent on
- * the way has done so.
+ * Records the facts first, then makes the decisions that follow, and finally acknowledges the input, unless a message
+ * sent since then has done so.
  */
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {

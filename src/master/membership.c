@@ -1,6 +1,6 @@
 /*
- * Begins and ends a run, and carries out departures (PROTOCOL 1.3, 6.2, 9). It does not decide who leaves, and of the
- * newcomers it handles only the first.
+ * Begins and ends a run, and executes departures (PROTOCOL 1.3, 6.2, 9). Other files decide which peers leave, and
+ * admit all newcomers but the first.
  */
 #include "core/ticket.h"
 #include "master/membership_internal.h"
@@ -44,7 +44,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     pccl_release(&m->memory, remote, sizeof *remote);
 }
 
-/* ---- founding and ending a run ---- */
+/* ---- begin and end of a run ---- */
 
 /* Founds a run with its first member, in epoch 1.1. */
 static void start_run(struct pccl_master *m, struct pccl_remote *first)
@@ -62,7 +62,7 @@ static void start_run(struct pccl_master *m, struct pccl_remote *first)
     m->tally.views++;
     group->changed = false;
     pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s started", pccl_id_str(&m->lineage));
-    pccl_master_note_run(m, &m->lineage); /* before a member exists */
+    pccl_master_note_run(m, &m->lineage); /* before the run has a member */
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
 }
@@ -71,7 +71,7 @@ void pccl_master_need_lineage(struct pccl_master *m)
 {
     if (!pccl_id_is_zero(&m->lineage))
         return;
-    struct pccl_id random = pccl_prng_id(&m->prng); /* one boot may have many runs */
+    struct pccl_id random = pccl_prng_id(&m->prng); /* random, because one boot may have many runs */
     m->run_key = pccl_ticket(&m->config.secret, &random, &random);
     m->lineage = pccl_secret_digest(&m->run_key);
 }
@@ -110,8 +110,8 @@ static void hold_newcomers(struct pccl_master *m)
 }
 
 /*
- * Lets the first newcomer found a run if there is no member, but not before found_us: members of a run unknown to this
- * master may return.
+ * Lets the first newcomer found a run if there is no member, but not before found_us, because members of a run unknown
+ * to this master may return.
  */
 void pccl_master_start_run_if_empty(struct pccl_master *m)
 {
@@ -147,7 +147,7 @@ void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
         pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ended", pccl_id_str(&m->lineage));
-        if (!m->recovering) /* a recovery has decided nothing, and a later member may still bring the run back */
+        if (!m->recovering) /* a recovering master has decided nothing, and a member may still bring the run back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -175,13 +175,13 @@ void pccl_master_end_run(struct pccl_master *m)
     memset(m->rounds, 0, sizeof m->rounds);
     memset(m->last_outcome, 0, sizeof m->last_outcome);
     for (uint32_t i = 0; i < m->remote_count; i++)
-        m->remotes[i]->intent_count = 0; /* links of the ended run are useless for a new one */
+        m->remotes[i]->intent_count = 0; /* a new run cannot use the links of the ended one */
     pccl_master_recheck_all_queues(m);
 }
 
 /* ---- departures ---- */
 
-/* Sends the peer the reason of its removal, if connected, and frees it. */
+/* Sends the peer the reason of its removal if it is connected, and frees it. */
 static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);
@@ -201,8 +201,8 @@ static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 }
 
 /*
- * Commits operations that all remaining members have finished, then ends the subgroups and pairs of departing members,
- * before the view without them (PROTOCOL 6.2, 15.4, 16.3).
+ * Commits the operations that all remaining members have finished, then ends the subgroups and pairs of departing
+ * members, before the view without them is created (PROTOCOL 6.2, 15.4, 16.3).
  */
 static void commit_before_view(struct pccl_master *m)
 {
@@ -216,13 +216,13 @@ static void commit_before_view(struct pccl_master *m)
         pccl_master_settle_operations(m, m->groups[i]);
     }
     if (m->departing_count != departing)
-        commit_before_view(m); /* sending made more peers depart */
+        commit_before_view(m); /* the sends have made more peers depart */
 }
 
 static void expel_some(struct pccl_master *m)
 {
     commit_before_view(m);
-    struct pccl_id removed[64]; /* the others leave in the next view */
+    struct pccl_id removed[64]; /* further peers leave in the next view */
     uint32_t removed_count = 0;
     struct pccl_text why;
     pccl_text_clear(&why);
@@ -250,7 +250,7 @@ void pccl_master_expel_departing(struct pccl_master *m)
 {
     while (m->departing_count > 0)
         expel_some(m);
-    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* peers that departed while sending are removed, too */
+    m->due &= ~(1U << PCCL_STAGE_DEPARTURES); /* peers that departed during the sends have been removed, too */
     pccl_master_mark(m, PCCL_STAGE_RECOVERY);
     pccl_master_mark(m, PCCL_STAGE_FOUNDING);
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);

@@ -3,11 +3,11 @@
  *
  *   stranger   a connection without an accepted hello (membership_admission.c)
  *   newcomer   waits in the queue of its group and gets the links that it needs (membership_queues.c,
- *              membership_newcomers.c), until the members' vote admits it (rounds.h)
- *   member     has a place in the ring of its group (membership_rings.c); every change makes a view, which is sent
+ *              membership_newcomers.c), until a vote of the members admits it (rounds.h)
+ *   member     has a place in the ring of its group (membership_rings.c); every change creates a view, which is sent
  *              to all (membership_views.c)
- *   departing  is recorded at once (roster.h) and takes effect after the input that arrived with its cause, when
- *              operations that all others have finished are committed (membership.c)
+ *   departing  recorded at once (roster.h), but removed only after the input that arrived with the cause has been read
+ *              and the operations that all others have finished are committed (membership.c)
  *
  * membership.c also begins a run with its first member and ends it with the last.
  */
@@ -18,7 +18,7 @@
 
 /* ---- strangers ---- */
 
-/* Handles a new connection (OPENED). If there are too many strangers, the most frequent address loses its oldest. */
+/* Handles a new connection (OPENED). Drops the oldest stranger of the most frequent address if there are too many. */
 void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event);
 /* Handles the first message of a connection, which must be a hello. Frees the stranger. */
 void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
@@ -47,13 +47,13 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote);
 PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
                                            struct pccl_remote *remote);
 /*
- * Reorders the group's ring and marks the group as changed. order: the present positions in their new order. Returns
- * false if out of memory.
+ * Reorders the group's ring and marks the group as changed. `order` contains the present positions in their new order.
+ * Returns false if out of memory.
  */
 PCCL_MUST_CHECK bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *order);
-/* Takes a departing member out of its ring and marks the group as changed. */
+/* Removes a departing member from its ring and marks the group as changed. */
 void pccl_master_leave_ring(struct pccl_master *m, struct pccl_remote *remote);
-/* Returns true if `a` was admitted before `b`. Numbers are distinct unless members have lied about them. */
+/* Returns true if `a` was admitted before `b`. Admission numbers are distinct unless members have lied about them. */
 bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote *b);
 /* Returns true if a better ring has been found for the present members and ring. */
 bool pccl_master_has_better(const struct pccl_peer_group *group);
@@ -62,21 +62,18 @@ void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_gr
 
 /* ---- views ---- */
 
-/*
- * Makes the next epoch the view of every changed group, carries out its consequences, and sends it to all members.
- * added may be NULL.
- */
+/* Makes the next epoch the view of every changed group, and sends it to all members. `added` may be NULL. */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
 /*
  * Does the same after a restart, with epoch (inc, 1). Members that reported another epoch than law_epoch receive the
- * whole member list; so do all members unless all_here.
+ * whole member list; without `all_here` all members receive it.
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here);
-/* Sends a newcomer its admission and everything that members know. */
+/* Sends a newcomer its admission and the state that the members already have. */
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /*
- * Marks as changed the groups whose cost data differ from their view: direct exchange has become possible, a hub has
+ * Marks the groups whose cost data differ from their view as changed: direct exchange has become possible, a hub has
  * ended, or a figure has moved (wire/cost.h). Returns their number; sets `why` if there are any.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
@@ -95,18 +92,15 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- the run ---- */
 
-/* Sends the driver the run that exists; NULL: none. */
+/* Reports the present run to the driver; NULL if none exists. */
 void pccl_master_note_run(struct pccl_master *m, const struct pccl_id *lineage);
-/* Lets newcomers found no run within recover_ms of the start, because members of an older run may return. */
+/* Prevents newcomers from founding a run within recover_ms of the start, because members of an older run may return. */
 void pccl_master_expect_older_run(struct pccl_master *m);
 /* Ends the run, which has no members left. Its former members are never readmitted. */
 void pccl_master_end_run(struct pccl_master *m);
 /* Returns true if this run has ended in this boot. */
 bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
-/*
- * Stage: if there is no member, lets the newcomer that has waited longest found a run, unless members of an older run
- * may return.
- */
+/* Stage: lets the newcomer that has waited longest found a run if there is no member and no older run can return. */
 void pccl_master_start_run_if_empty(struct pccl_master *m);
 
 #endif

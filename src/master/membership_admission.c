@@ -1,5 +1,6 @@
 /*
- * Strangers (connections without an accepted hello) and the judgment of a hello: newcomer, returning peer, or refused.
+ * Handles strangers (connections without an accepted hello), and decides whether the sender of a hello is a newcomer, a
+ * returning peer, or refused.
  */
 #include "core/crowd.h"
 #include "core/ticket.h"
@@ -88,7 +89,7 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 
 /* ---- removed peers ---- */
 
-/* Refuses a removed peer. A drained one receives that reason, because after a removal it would connect again. */
+/* Refuses a removed peer. A drained peer receives that code, because after another code it would connect again. */
 static void turn_away_removed(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal why,
                               const struct pccl_text *reason)
 {
@@ -109,7 +110,7 @@ static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger
 
 /* ---- hello ---- */
 
-/* Adds the peer of this hello; no other peer may have its id. Returns NULL if there is no room or no memory. */
+/* Adds the peer of this hello, whose id must be new. Returns NULL if there is no room or no memory. */
 static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                       enum pccl_remote_state state)
 {
@@ -159,7 +160,7 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
     return remote;
 }
 
-/* Makes this the peer's control connection. The newest wins: the previous one is closed (PROTOCOL 3.2). */
+/* Makes this the peer's control connection. The newest wins, so the previous one is closed (PROTOCOL 3.2). */
 static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
                    const struct pccl_address *address)
 {
@@ -177,7 +178,7 @@ static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn 
     pccl_master_arm(m, m->now_us + m->config.silence_ms * UINT64_C(1000));
 }
 
-/* Gives a peer the connection of the stranger that turned out to be it, and resends its unacknowledged messages. */
+/* Turns the stranger's connection into the peer's control connection, and resends unacknowledged messages. */
 static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                     enum pccl_hello_mode mode)
 {
@@ -212,12 +213,12 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
     pccl_master_arm(m, m->now_us + m->config.heartbeat_ms * UINT64_C(1000));
 }
 
-/* Continues the session of a known peer, unless the token is wrong or the sequence number impossible. */
+/* Continues the session of a known peer, unless the token is wrong or the sequence number is impossible. */
 static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
                       const struct pccl_msg_hello *hello)
 {
     if (!pccl_id_equal_secret(&remote->token,
-                              &hello->token)) { /* after a restart the first peer with this id may have lied */
+                              &hello->token)) { /* after a restart, another peer may have claimed this id first */
         turn_away(m, stranger, remote->state == PCCL_REMOTE_RESUMING ? PCCL_REFUSAL_FULL : PCCL_REFUSAL_IDENTITY,
                   "wrong token for this peer id");
         return;
@@ -239,9 +240,9 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         return;
     }
     /*
-     * `received` is not an acknowledgment: messages that the peer sent before it received these may still have to be
-     * resent, and may concern an operation that is forgotten once all have acknowledged its outcome. The peer drops
-     * duplicates.
+     * `received` is not an acknowledgment. Messages that the peer sent before it received these may still have to be
+     * resent, and may belong to an operation that is forgotten once all members have acknowledged its outcome. The peer
+     * drops duplicates.
      */
     if (!heard_nothing)
         come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
@@ -250,9 +251,9 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
 }
 
 /*
- * Admits a newcomer to its queue, or refuses it. A peer that this master removed stays out even if its hello names no
- * boot of this master: a hello from before the removal may be late and would begin a second session while the peer may
- * be in another.
+ * Admits a newcomer to its queue, or refuses it. A peer that this master removed stays out even if its hello does not
+ * name this boot: a hello sent before the removal may arrive late, and would begin a second session while the peer is
+ * already in another.
  */
 static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
@@ -280,7 +281,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         return;
     }
     pccl_master_need_lineage(m);
-    if (hello->boot != 0) /* it waited at an earlier boot */
+    if (hello->boot != 0) /* it waited during an earlier boot */
         pccl_master_expect_older_run(m);
     come_in(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
@@ -292,9 +293,9 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 }
 
 /*
- * Returns true if this claim to an older run is believed. Any peer may claim to be a member of an older run than the
- * present one, so claims are remembered and must be repeated. Two claims are believed against a run that has just been
- * founded; against a recovering one, more claims than members that have returned.
+ * Returns true if this claim to an older run is accepted. Any peer can claim to be a member of an older run than the
+ * present one, so the master counts the peers with the same claim. It accepts the claim of two peers against a run that
+ * has just been founded, and against a recovering run the claim of more peers than have returned to it.
  */
 static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello, const struct pccl_id *lineage)
 {
@@ -319,7 +320,7 @@ static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hell
     return claims > here;
 }
 
-/* Handles a member of an older boot: resumes its run (PROTOCOL 12.1), or refuses it if it is too late. */
+/* Handles a member of a run from an older boot: resumes the run (PROTOCOL 12.1), or refuses a late member. */
 static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_msg_hello *hello)
 {
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
@@ -334,7 +335,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
         return;
     }
-    if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL makes it dial again */
+    if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL makes the peer dial again */
         turn_away(m, stranger, PCCL_REFUSAL_FULL,
                   "this master serves another run, and no other peer confirms that this peer's run is older");
         return;

@@ -1,4 +1,4 @@
-/* Shared by the files of membership. */
+/* Functions that the files of membership share. */
 #ifndef PCCL_MASTER_MEMBERSHIP_INTERNAL_H
 #define PCCL_MASTER_MEMBERSHIP_INTERNAL_H
 
@@ -28,10 +28,7 @@ PCCL_MUST_CHECK bool pccl_master_make_room(struct pccl_master *m, uint32_t group
 
 /* Draws the run key unless one exists. */
 void pccl_master_need_lineage(struct pccl_master *m);
-/*
- * Returns the milliseconds that newcomers must still wait because an older run may exist; 0: the master has a run or
- * may found one.
- */
+/* Returns the milliseconds that newcomers must still wait because an older run may exist; 0 if they need not. */
 uint32_t pccl_master_hold_ms(const struct pccl_master *m);
 
 #endif

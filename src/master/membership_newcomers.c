@@ -1,6 +1,6 @@
 /*
- * Room for waiting newcomers (membership_queues.c), their links, their eligibility, and their time limit (PROTOCOL 11).
- * It does not decide when newcomers are admitted.
+ * Limits the number of waiting newcomers (membership_queues.c), requests their links, determines their eligibility, and
+ * enforces their time limit (PROTOCOL 11). The members' votes decide when they are admitted.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
@@ -9,11 +9,12 @@
 #include "master/roster.h"
 
 enum {
-    WARM_UP_WIDTH = 16,                    /* newcomers of one group and address that warm up at once */
-    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* of a group, from all addresses */
+    /* maximum number of newcomers of one group and address that warm up at once */
+    WARM_UP_WIDTH = 16,
+    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* maximum number for one group, from all addresses */
 };
 
-/* Returns the newcomer after `newcomer` in its queue, or the first; NULL: none. */
+/* Returns the newcomer after `newcomer` in its queue, or the first one if it is NULL. Returns NULL at the end. */
 static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote *newcomer)
 {
     struct pccl_list_node *node = newcomer != NULL ? newcomer->in_queue.next : queue->newcomers.next;
@@ -23,7 +24,7 @@ static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queu
 
 /* ---- room ---- */
 
-/* Returns the newcomer whose address has more of them waiting; among equals the later one. */
+/* Returns the newcomer whose address has more newcomers waiting; if both have equally many, the second. */
 static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 {
     if (a == NULL || b == NULL)
@@ -32,8 +33,8 @@ static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 }
 
 /*
- * Evicts a newcomer of the address with the most waiting newcomers if that is fairer, so that no address can keep
- * others out. queue: candidates; NULL: all queues. Returns true if one was evicted.
+ * Evicts a newcomer of the address with the most waiting newcomers if it has at least two more than `of_site`, so that
+ * no address can keep others out. `queue` limits the choice; NULL: all queues. Returns true if one was evicted.
  */
 static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
 {
@@ -78,7 +79,10 @@ bool pccl_master_make_room(struct pccl_master *m, uint32_t group_number, const s
 
 /* ---- choice of newcomers to warm up ---- */
 
-/* Chooses newcomers to warm up: addresses in turn, each in order of arrival. Chosen newcomers stay chosen. */
+/*
+ * Chooses newcomers to warm up: takes the addresses in turn, and the newcomers of each in order of arrival. Chosen
+ * newcomers stay chosen.
+ */
 static void choose(struct pccl_master *m, struct pccl_queue *queue)
 {
     uint32_t chosen = 0;
@@ -101,7 +105,7 @@ static void choose(struct pccl_master *m, struct pccl_queue *queue)
     }
 }
 
-/* Collects the newcomers that warm up, in order of arrival. They stay in memory during the master's step. */
+/* Collects the newcomers that warm up, in order of arrival. The pointers stay valid during the step of the master. */
 static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct pccl_remote **warming)
 {
     uint32_t count = 0;
@@ -111,7 +115,7 @@ static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct 
     return count;
 }
 
-/* Requests links between all members and these newcomers if the group will be small with all of them. */
+/* Requests links between all members and these newcomers if the group stays small with all of them. */
 static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_remote **planned,
                       uint32_t planned_count)
 {
@@ -126,8 +130,8 @@ static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group
 }
 
 /*
- * Requests the links that newcomers n1, n2 ... of a group need to follow its ring first ... last in any prefix of their
- * order: last -> n, n -> first, and n1 -> n2 -> ...
+ * Requests the links that newcomers n1, n2, ... need to be appended to a ring first ... last, so that any number of
+ * them can join in this order: last -> n, n -> first, and n1 -> n2 -> ...
  */
 static void plan(struct pccl_master *m, struct pccl_queue *queue)
 {
@@ -138,10 +142,11 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
     struct pccl_remote *previous = NULL, *planned[WARM_UP_WIDTH_ALL] = {NULL};
     choose(m, queue);
     uint32_t count = collect(m, queue, planned);
-    for (uint32_t i = 0; i < count; i++) { /* a request may remove a peer, and with the last newcomer the queue */
+    /* a request may remove a peer, and the queue is freed with its last newcomer */
+    for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = planned[i];
         if (is_new && previous == NULL) {
-            first = last = previous = remote; /* alone in a new group */
+            first = last = previous = remote; /* the first one in a new group */
             continue;
         }
         if (pccl_master_find_intent(last, &remote->id) == NULL && pccl_master_find_intent(remote, &first->id) == NULL)
@@ -160,11 +165,11 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
 static bool may_come_up(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
 
 /*
- * Returns true if warming[index] need not wait for links of the mesh any longer. group: its group; NULL: a new one.
- * `eligible` of the newcomers before it must be current.
+ * Returns true if warming[index] need not wait longer for links of the mesh. `group` is its group, or NULL for a new
+ * one. `eligible` must be current for all newcomers before it in the queue, because the eligible ones would be admitted
+ * first.
  *
- * Links of the mesh never prevent an admission: it waits for them while they may still come up, and not for long. Of
- * the newcomers before it in the queue, the eligible ones would be admitted before it.
+ * Links of the mesh never prevent an admission: it waits for them only briefly, and only while they may still come up.
  */
 static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_group *group,
                             struct pccl_remote **warming, uint32_t index)
@@ -182,7 +187,7 @@ static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_
         const struct pccl_link_intent *to = pccl_master_find_intent(remote, &other->id),
                                       *from = pccl_master_find_intent(other, &remote->id);
         if (to == NULL || from == NULL)
-            return true; /* there will be no mesh */
+            return true; /* no mesh is possible */
         open = open || may_come_up(to) || may_come_up(from);
     }
     return !open;
@@ -190,8 +195,8 @@ static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_
 
 /*
  * Returns true if a newcomer may be the first of its group. It needs no link, so the master's own dial must reach it.
- * If the dial failed (or was lost), the newcomer must have sent something since: joint calls wait for every member, and
- * must not wait for a peer that sends a hello and nothing more.
+ * If the dial failed or was lost, the newcomer must have sent something since then: joint calls wait for every member,
+ * and must not wait for a peer that sends only a hello.
  */
 static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *remote)
 {
@@ -203,8 +208,8 @@ static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *
 }
 
 /*
- * Returns the number of further first members of groups that may be admitted. The limit exists because each change of
- * the members is sent to every member.
+ * Returns the number of further first members of groups that may be admitted. It is limited because each change of the
+ * members is sent to every member.
  */
 static uint32_t room_for_firsts(const struct pccl_master *m)
 {
@@ -214,7 +219,7 @@ static uint32_t room_for_firsts(const struct pccl_master *m)
     return room;
 }
 
-/* Marks the eligible newcomers. Returns their number. */
+/* Marks the eligible newcomers and returns their number. Reduces `room` by the first members of groups. */
 static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count,
                       uint32_t *room)
 {
@@ -253,7 +258,7 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 
 /* ---- time limits ---- */
 
-/* Returns the first of the newcomer and its neighbors that has reported a shortage since the warm-up began, or NULL. */
+/* Returns the newcomer or its future neighbor if it has reported a shortage since the warm-up began; NULL otherwise. */
 static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, const struct pccl_remote *unready)
 {
     const struct pccl_remote *ends[] = {unready, NULL, NULL};

@@ -1,8 +1,7 @@
 /*
- * Queues of waiting newcomers (PROTOCOL 11), one for each group, counted by address. The cost of a newcomer depends on
- * its group's queue and not on all waiting newcomers, and a queue is examined only after a change in it; so a crowd of
- * strangers takes neither the master's time nor the room of others. It does not decide which of them warm up or are
- * admitted.
+ * Queues of waiting newcomers (PROTOCOL 11), one for each group, with counts by address. The cost of a newcomer depends
+ * only on the queue of its group, and a queue is examined only after it has changed, so a crowd of strangers cannot
+ * take up the master's time or the room of others.
  */
 #include "master/membership_internal.h"
 #include "master/output.h"

@@ -1,6 +1,6 @@
 /*
- * Members in the rings of their groups: their order, joining and leaving, and the stages that a change makes due. It
- * does not know why a ring changes, or of views.
+ * Keeps the members in the rings of their groups: their order, joining and leaving, and the stages that a change makes
+ * due.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
@@ -45,7 +45,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
-    remote->decision_known = remote->decision_sent = group->decisions; /* earlier decisions do not concern it */
+    remote->decision_known = remote->decision_sent = group->decisions; /* earlier decisions were not sent to it */
     pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;
@@ -60,7 +60,7 @@ bool pccl_master_reorder(struct pccl_master *m, struct pccl_peer_group *group, c
         return false;
     memcpy(ring, group->ring, bytes);
     for (uint32_t i = 0; i < group->ring_count; i++) {
-        PCCL_ASSERT(order[i] < group->ring_count && ring[order[i]] != NULL); /* each position is given once */
+        PCCL_ASSERT(order[i] < group->ring_count && ring[order[i]] != NULL); /* each position occurs once */
         group->ring[i] = ring[order[i]];
         ring[order[i]] = NULL;
         group->ring[i]->position = i;

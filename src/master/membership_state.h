@@ -17,7 +17,7 @@ struct pccl_stranger {
     uint32_t pass; /* pass of its hello's token */
 };
 
-/* A removed peer, kept in case it returns and needs the reason. */
+/* A removed peer, kept so that it receives the reason if it returns. */
 struct pccl_removed {
     struct pccl_id id, token;
     uint64_t at_us;
@@ -35,12 +35,12 @@ struct pccl_claim {
 struct pccl_queue {
     struct pccl_table_node by_number;
     uint32_t number, count;
-    struct pccl_list_node newcomers; /* remote->in_queue */
-    struct pccl_list_node stale;     /* in master->stale_queues if the queue has changed */
-    uint64_t due_us;                 /* time when the first of its newcomers expires; UINT64_MAX: none */
+    struct pccl_list_node newcomers; /* linked by remote->in_queue */
+    struct pccl_list_node stale;     /* linked in master->stale_queues if the queue has changed */
+    uint64_t due_us;                 /* time at which its first newcomer expires; UINT64_MAX if none does */
 };
 
-/* An address (IPv6: a network) of newcomers. */
+/* An address (IPv6: a network) from which newcomers wait. */
 struct pccl_site {
     struct pccl_table_node by_address;
     struct pccl_address address;

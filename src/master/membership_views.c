@@ -1,6 +1,6 @@
 /*
- * Views: their effects, and the messages to members and newcomers (PROTOCOL 1.3, 6). It does not decide on members or
- * on the reason for a view.
+ * Creates views: their effects, and the messages to members and newcomers (PROTOCOL 1.3, 6). Other files decide on
+ * members and on the reason for a view.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"
@@ -15,8 +15,8 @@
 /* ---- the cost data of a view ---- */
 
 /*
- * Adds the longest round trip and the lowest rate of these links, and in a small group the rate of the slowest pair
- * while all pairs send. Adds nothing if the rate of one link is unknown.
+ * Adds the longest round trip and the lowest rate of the mesh or hub links, and in a small group the rate of the
+ * slowest pair while all pairs send. Adds nothing if the rate of one link is unknown.
  */
 static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost)
 {
@@ -47,9 +47,7 @@ static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost
 
 static bool has_hubs(const struct pccl_cost *cost) { return (cost->to_hubs | cost->from_hubs) != 0; }
 
-/*
- * Returns the present cost data: longest round trip and lowest rate of the ring's links, and figures of mesh or hubs.
- */
+/* Returns the present cost data of the ring's links, and of the mesh or hubs. */
 static struct pccl_cost cost_of(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint32_t count = group->ring_count;
@@ -77,8 +75,8 @@ static struct pccl_cost cost_of(const struct pccl_master *m, const struct pccl_p
 static void decide_cost(const struct pccl_master *m, struct pccl_peer_group *group) { group->cost = cost_of(m, group); }
 
 /*
- * Returns true if figures have moved. Links of the mesh that are down have their own time to settle: figures alone must
- * not end direct exchange.
+ * Returns true if a figure has changed significantly. Returns false if the mesh has changed, because its links have a
+ * separate time to settle, and figures alone must not end direct exchange.
  */
 static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
 {
@@ -95,7 +93,10 @@ static bool can_do_more(const struct pccl_cost *was, const struct pccl_cost *now
     return now->mesh != 0 && (was->mesh == 0 || more != 0);
 }
 
-/* Returns true if a hub has ended and a new view would cost the others nothing, even if links of theirs are down. */
+/*
+ * Returns true if a hub has ended and a new view would not end direct exchange over other hubs, even if some of their
+ * links are down.
+ */
 static bool can_do_with_less(const struct pccl_cost *was, const struct pccl_cost *now)
 {
     uint64_t less = (was->to_hubs & ~now->to_hubs) | (was->from_hubs & ~now->from_hubs);
@@ -231,13 +232,13 @@ static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, c
 /* ---- effects of a view ---- */
 
 /*
- * Makes this epoch the group's view. Members abort or restart earlier operations by themselves. If they restart, the
- * cost data stay, too: the first level of an automatic codec depends on them, also for members that launch the
- * operation in this view (PROTOCOL 7.12).
+ * Makes this epoch the group's view. Members abort or restart earlier operations by themselves. If they restart them,
+ * the cost data stay unchanged, because the first level of an automatic codec depends on them, even for members that
+ * launch the operation in this view (PROTOCOL 7.12).
  */
 static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    pccl_master_avoid_bad_edges(m, group); /* the ring may change now, since there is a new view anyway */
+    pccl_master_avoid_bad_edges(m, group); /* there is a new view anyway, so the ring may change, too */
     group->view = m->epoch;
     if (group->replans) {
         pccl_master_await_again(m, group);
@@ -251,10 +252,10 @@ static void enter_view(struct pccl_master *m, struct pccl_peer_group *group)
 }
 
 /*
- * Carries out the consequences of a view, in this order. The rest was recorded when the ring changed
- * (membership_rings.c): newcomers need other links, rounds and synchronizations may be complete without the departed,
- * searches for the former ring are void. Newcomers in the view receive `welcome` after the answer to the round that
- * admits them.
+ * Executes the consequences of a view, in this order. The other consequences were recorded when the ring changed
+ * (membership_rings.c): newcomers need other links, rounds and synchronizations may be complete without the departed
+ * members, and searches for the former ring are void. Newcomers in the view receive `welcome` after the answer to the
+ * round that admits them.
  */
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why)
@@ -290,9 +291,9 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
 }
 
 /*
- * A recovery makes its own epoch even without changes, so that members that took part have a later epoch than all
- * others. Views change only where necessary, so operations continue. All links are requested, last, because this master
- * knows none.
+ * Creates an epoch even without changes, so that the members that took part in the recovery have a later epoch than all
+ * others. Views change only where necessary, so operations continue. Finally requests all links, because this master
+ * knows of none.
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here)
 {
@@ -323,7 +324,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
     for (uint32_t i = 0; i < m->group_count; i++) {
         m->groups[i]->changed = false;
         pccl_master_request_view_links(m, m->groups[i]);
-        /* hubs of operations that were committed just now and that no view contains */
+        /* hubs for operations that have just been committed, which no view lists yet */
         pccl_master_request_hub_links(m, m->groups[i]);
     }
     say_epoch(m, 0, 0, &why);

@@ -1,5 +1,5 @@
 /*
- * Display names, which the master knows from the hellos. Members receive a peer's name before any other message
+ * Display names, which the master reads from the hellos. Members receive a peer's name before any other message
  * mentions the peer, so that they can add it to reasons and logs; newcomers receive the names with their welcome.
  */
 #include "master/output.h"
@@ -12,7 +12,7 @@ void pccl_master_send_names(struct pccl_master *m, struct pccl_remote *to, const
     uint32_t told = 0, most = count < PCCL_NAMES_SENT_MAX ? count : PCCL_NAMES_SENT_MAX;
     struct pccl_named *names = pccl_allocate(&m->memory, pccl_max_u64(1, most) * sizeof *names);
     if (names == NULL)
-        return; /* the receiver has only the ids then */
+        return; /* the receiver then shows only the ids */
     for (uint32_t i = 0; i < count && told < most; i++) {
         const char *name = pccl_names_of(&m->names, &of[i].peer);
         if (name != NULL)

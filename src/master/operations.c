@@ -1,4 +1,4 @@
-/* Decides each operation once (PROTOCOL 6), and forgets stable outcomes (2.3). */
+/* Decides each operation once (PROTOCOL 6), and discards outcomes that every member has acknowledged (2.3). */
 #include "kernels/reduce.h"
 #include "master/operations_internal.h"
 #include "master/links.h"
@@ -51,7 +51,7 @@ static void give_up_founding(struct pccl_master *m, struct pccl_operation *op)
     op->subgroup = NULL;
 }
 
-/* Counts down the participant's undecided operations when one that it has finished is decided or dropped. */
+/* Decrements the participant's count of undecided operations that it has finished. */
 static void count_finished(struct pccl_remote *participant)
 {
     PCCL_ASSERT(participant->under_way > 0);
@@ -66,12 +66,12 @@ static uint64_t bytes_of(const struct pccl_operation *op)
     if (of == PCCL_OF_NOTHING)
         return 0;
     if (of == PCCL_OF_BLOBS && op->tiny)
-        return op->result_bytes; /* the lengths, and the blobs if they are short */
+        return op->result_bytes; /* the lengths, followed by the blobs if they are short */
     uint64_t size = of == PCCL_OF_ELEMENTS ? pccl_datatype_bytes((enum pccl_datatype)descriptor->datatype) : 1;
     return descriptor->count > UINT64_MAX / size ? 0 : descriptor->count * size;
 }
 
-/* Counts an outcome. An operation without a descriptor is begun and ended at once. */
+/* Counts an outcome. An operation without a descriptor also counts as begun now. */
 static void count_outcome(struct pccl_master *m, const struct pccl_operation *op, bool committed)
 {
     uint32_t kind = op->described ? op->descriptor.collective : PCCL_COLLECTIVES;
@@ -82,7 +82,7 @@ static void count_outcome(struct pccl_master *m, const struct pccl_operation *op
 
 static void free_operation(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
-    if (!op->decided) /* its view has ended, and members have aborted it by themselves */
+    if (!op->decided) /* its view has ended, so the members have aborted it by themselves */
         count_outcome(m, op, false);
     give_up_founding(m, op);
     pccl_table_remove(&group->by_instance, &op->by_instance);
@@ -131,7 +131,7 @@ struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_
     return op;
 }
 
-/* Recounts the members' undecided operations after a change of the ring, which invalidates parts of the whole group. */
+/* Recounts the members' undecided operations after a change of the ring, which invalidates parts. */
 static void count_under_way(struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
@@ -202,9 +202,9 @@ void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_grou
 {
     for (struct pccl_operation *op = group->oldest, *next; op != NULL; op = next) {
         next = op->newer;
-        if (op->instance.subgroup == subgroup->name) /* including operations of its pairs */
+        if (op->instance.subgroup == subgroup->name) /* including the operations of its pairs */
             drop_operation(m, group, op);
-        /* its founding is decided, and is kept until all have acknowledged the outcome */
+        /* its founding is decided, but kept until all have acknowledged the outcome */
         else if (op->subgroup == subgroup)
             op->subgroup = NULL;
     }
@@ -221,7 +221,7 @@ void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_gro
 
 /*
  * Returns true if the member was sent outcomes and has acknowledged none beyond the stable ones. A member that has
- * acknowledged all that it was sent counts as knowing later decisions, because these do not concern it.
+ * acknowledged everything sent to it is not behind, because later decisions were not sent to it.
  */
 static bool is_behind(const struct pccl_peer_group *group, const struct pccl_remote *remote)
 {
@@ -229,9 +229,8 @@ static bool is_behind(const struct pccl_peer_group *group, const struct pccl_rem
 }
 
 /*
- * Outcomes are numbered in each group. When every member that was sent one has acknowledged it, members and master
- * forget it. Call after a change of the ring; otherwise pccl_master_note_known calls it when the last member has caught
- * up.
+ * Outcomes are numbered in each group. Once every recipient has acknowledged one, members and master forget it. Call
+ * after a change of the ring; otherwise pccl_master_note_known calls it when the last member has caught up.
  */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -263,7 +262,7 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
         pccl_master_advance_stable(m, group);
 }
 
-/* Records that the member is sent this outcome. A member that had caught up knows all earlier ones. */
+/* Records that this outcome is sent to the member. If it had caught up, it has acknowledged all earlier ones. */
 static void note_told(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
 {
     PCCL_ASSERT(decision > remote->decision_sent && (group->behind > 0 || !is_behind(group, remote)));
@@ -311,7 +310,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     for (uint32_t i = 0; i < op->part_count; i++)
         if (op->parts[i].done)
             count_finished(all.members[i]);
-    if (group->newest != op) { /* decided operations are listed in the order of decisions */
+    if (group->newest != op) { /* decided operations are listed in order of their decisions */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
         op->newer->older = op->older;
         put_last(group, op);
@@ -349,9 +348,9 @@ void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group
 }
 
 /*
- * Aborts with one class at all members. A member that has not acknowledged the latest view may be about to abort this
- * operation by it, as PEER_LOST, so an abort with another class is held until all have. Views do not decide operations
- * of subgroups.
+ * Aborts the operation with the same class at all members. A member that has not acknowledged the latest view may abort
+ * the operation because of that view, as PEER_LOST, so an abort with another class is held until all have acknowledged
+ * it. Views do not decide operations of subgroups.
  */
 void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                        enum pccl_class class, const struct pccl_text *reason)
@@ -374,7 +373,7 @@ void pccl_master_abort(struct pccl_master *m, struct pccl_peer_group *group, str
     decide(m, group, op, class);
 }
 
-/* Returns the time from the last launch to the commit, which is now. */
+/* Returns the time from the last launch until now, the commit. */
 static uint32_t took_us(const struct pccl_master *m, const struct pccl_operation *op)
 {
     if (op->launched_us == 0)
@@ -385,7 +384,7 @@ static uint32_t took_us(const struct pccl_master *m, const struct pccl_operation
 void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op)
 {
     PCCL_ASSERT(!op->decided);
-    if (op->world == 0) { /* otherwise a reported outcome, sent again after a restart */
+    if (op->world == 0) { /* otherwise the outcome was reported after a restart and is sent again */
         op->world = pccl_master_participants(group, op).count;
         if (op->choice.why != PCCL_CHOICE_NONE)
             op->choice = pccl_choice_next(&op->descriptor, &op->choice, took_us(m, op));
@@ -433,7 +432,7 @@ bool pccl_master_concerns(struct pccl_master *m, struct pccl_remote *from, const
     return standing == PCCL_STANDING_MEMBER;
 }
 
-/* Returns false if the member belongs to or founds too many subgroups; then it is removed. */
+/* Returns true if the member may take part in another subgroup of this size; otherwise removes it. */
 static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t world)
 {
     if (from->founded_count < PCCL_SUBGROUPS_MAX && from->seat_count + world <= PCCL_SUBGROUP_SEATS_MAX)
@@ -443,8 +442,8 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
 }
 
 /*
- * Records a launch (PROTOCOL 7.12): the member that launched last did not wait. An exaggerated time makes the launch an
- * early one, which does not count; and no launch is later than its `done`.
+ * Records a launch (PROTOCOL 7.12). The member that launched last did not wait for others. An exaggerated time only
+ * makes the launch an early one, which has no effect, and no launch is later than its `done`.
  */
 static void note_launch(const struct pccl_master *m, struct pccl_operation *op, const struct pccl_choice *choice)
 {
@@ -468,7 +467,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
 {
     bool founds = op->instance.subgroup == PCCL_FOUNDING;
     if (founds && from->departing)
-        return; /* no list has it any longer */
+        return; /* no list contains it any longer */
     if (founds && op->subgroup == NULL)
         op->subgroup = pccl_master_make_subgroup(m, from->group, &op->instance, &done->payload);
     if (founds && op->subgroup == NULL) {
@@ -497,7 +496,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "it has too many operations in flight");
         return;
     }
-    if (founds) { /* the list is known */
+    if (founds) { /* the list was stored with the subgroup */
         pccl_master_count_seats(from, op->subgroup->world, true);
     } else if (done->payload.length > 0) {
         part->payload = pccl_allocate(&m->memory, done->payload.length);
@@ -516,7 +515,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
 }
 
 /*
- * The other members must remember operations that were aborted before they launched them. The limit keeps one member,
+ * The other members must remember an operation that was aborted before they launched it. The limit prevents one member,
  * or several together, from exceeding their memory.
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
@@ -545,7 +544,7 @@ bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *
     return true;
 }
 
-/* After a restart: only all reports together show which ends several members reported. */
+/* Runs after a restart, because only all reports together show which aborts several members reported. */
 void pccl_master_judge_lone_aborts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -555,15 +554,15 @@ void pccl_master_judge_lone_aborts(struct pccl_master *m)
         for (struct pccl_operation *op = remote->group->oldest, *next; op != NULL; op = next) {
             next = op->newer;
             if (pccl_id_equal(&op->ended_by, &remote->id) && op->named_count == 1)
-                free_operation(m, remote->group, op); /* no other member knows an outcome */
+                free_operation(m, remote->group, op); /* no other member has received an outcome */
         }
         remove_over_limit(m, remote);
     }
 }
 
 /*
- * Ends the lone abort when most members report that the operation has ended: they had launched it, so it does not count
- * against the member that named it first.
+ * Withdraws the record of a lone abort once most members report that the operation has ended: they had launched it, so
+ * the abort does not count against the member that reported it first.
  */
 void pccl_master_confirm_end(struct pccl_master *m, const struct pccl_remote *from, struct pccl_operation *op)
 {

@@ -1,11 +1,11 @@
-/* Causes of the end of subgroups, and the effects on their operations and members (PROTOCOL 15.4). */
+/* Ends subgroups, with the effects on their operations and members (PROTOCOL 15.4). */
 #include "master/operations_internal.h"
 #include "master/links.h"
 #include "master/output.h"
 #include "master/membership.h"
 #include "master/roster.h"
 
-/* Ends a subgroup once, for all members that know it. The outcomes decided before are already in each session. */
+/* Ends a subgroup for all members that know it. Earlier outcomes are already in the sessions. */
 static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup,
                 const struct pccl_text *reason)
 {
@@ -25,7 +25,7 @@ static void end(struct pccl_master *m, struct pccl_peer_group *group, struct pcc
             pccl_master_send(m, remote, &msg, 0);
     }
     pccl_master_count_subgroup_links(m, subgroup, false);
-    pccl_master_request_better_links(m, group); /* they may have lost links with the subgroup */
+    pccl_master_request_better_links(m, group); /* the end of the subgroup may have dropped their requests */
     pccl_master_request_hub_links(m, group);
     pccl_master_forget_subgroup(m, group, subgroup);
 }
@@ -34,7 +34,7 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
 {
     struct pccl_subgroup *subgroup = pccl_master_find_subgroup(from->group, name);
     if (subgroup == NULL)
-        return; /* it has ended, and the message is under way */
+        return; /* it ended while the message was under way */
     if (pccl_master_seat_in(subgroup, from) == subgroup->count) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it closed a subgroup that it does not belong to");
         return;
@@ -45,8 +45,9 @@ void pccl_master_subgroup_closed(struct pccl_master *m, struct pccl_remote *from
 }
 
 /*
- * Commits operations that the remaining members have finished, before a view without the departing ones (PROTOCOL 6.2).
- * Tiny operations need the payloads of all members of their view, and sender and receiver need each other (16.3).
+ * Commits the operations that the remaining members have finished, before a view without the departing ones (PROTOCOL
+ * 6.2). Tiny operations are excluded, because they need the payloads of all members of their view, and so are pairs,
+ * because sender and receiver need each other (16.3).
  */
 static void commit_remaining(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -65,7 +66,7 @@ static void commit_remaining(struct pccl_master *m, struct pccl_peer_group *grou
     }
 }
 
-/* Ends the subgroups of departing members and aborts their foundings, before the view without them. */
+/* Ends the subgroups of departing members and aborts their foundings, before the view without these members. */
 static void end_departed_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text reason;
@@ -146,7 +147,7 @@ void pccl_master_judge_reported_subgroups(struct pccl_master *m, struct pccl_pee
         next = pccl_table_after(&group->subgroups, node);
         struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);
         if (subgroup->living)
-            continue; /* founded just now */
+            continue; /* it was founded just now */
         if (!is_whole(subgroup)) {
             end(m, group, subgroup, &reason);
             continue;

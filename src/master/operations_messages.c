@@ -1,6 +1,6 @@
 /*
- * Handles members' reports about operations (PROTOCOL 6): which of them count, and their effects. Decides held aborts
- * (operations.c) when the view is acknowledged, links are up again, or their time is over.
+ * Handles members' messages about operations (PROTOCOL 6), and decides held aborts (operations.c) when the view is
+ * acknowledged, the links are up again, or the time is over.
  */
 #include "master/operations_internal.h"
 #include "master/links.h"
@@ -9,7 +9,7 @@
 #include "master/where.h"
 #include "wire/describe.h"
 
-/* Returns true if all links that the group needs are up again from and to the peer that reported the failure. */
+/* Returns true if all links that the group needs from and to the peer that reported the failure are up again. */
 static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
 {
     const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
@@ -23,17 +23,15 @@ static bool is_mended(const struct pccl_master *m, const struct pccl_operation *
     return true;
 }
 
-/*
- * Returns true if an abort that is held for a link stays held. It waits until all failed links of the peer are decided.
- */
+/* Returns true if an abort held because of a link stays held, until all failed links of the peer are decided. */
 static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 {
     if (m->now_us >= op->held_until_us && !is_mended(m, op))
         op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
-    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may follow */
+    return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may make the abort unnecessary */
 }
 
-/* Decides the held aborts of a group that are due. mended_a, mended_b: the ends of a link that has come up, or NULL. */
+/* Executes the held aborts of a group that are due. The last arguments are the ends of a restored link, or NULL. */
 static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
                          const struct pccl_remote *mended_b)
 {
@@ -43,7 +41,7 @@ static void release_held(struct pccl_master *m, struct pccl_peer_group *group, c
         next = op == last ? NULL : op->newer;
         if (op->decided || op->held_until_us == 0)
             continue;
-        bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST; /* never in a subgroup */
+        bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST; /* never true in a subgroup */
         bool concerned = mended_a != NULL &&
                          (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
         if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
@@ -55,7 +53,6 @@ static void release_held(struct pccl_master *m, struct pccl_peer_group *group, c
     }
 }
 
-/* Does the same for one group after a member has acknowledged its view. */
 static void release_held_of(struct pccl_master *m, struct pccl_peer_group *group)
 {
     release_held(m, group, NULL, NULL);
@@ -75,7 +72,7 @@ void pccl_master_link_restored(struct pccl_master *m, const struct pccl_remote *
 
 /*
  * Returns true if the contribution fits the size of the view, the subgroup, the pair or the list. A list must contain
- * its sender.
+ * the sender of the contribution.
  */
 static bool fits(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_done *done)
 {
@@ -90,7 +87,7 @@ static bool fits(const struct pccl_master *m, const struct pccl_remote *from, co
     return pccl_master_contribution_fits(done, from, world, m->config.tiny_bytes_max);
 }
 
-/* Aborts a founding whose list contains a peer that is not a member. It counts as ended by its sender. */
+/* Aborts a founding whose list contains a peer that is not a member. It counts as a lone abort of the sender. */
 static void refuse_founding(struct pccl_master *m, struct pccl_remote *from, struct pccl_operation *op,
                             const struct pccl_bytes *list)
 {
@@ -109,7 +106,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     struct pccl_peer_group *group = from->group;
     int order = pccl_is_of_whole_group(&done->instance) ? pccl_epoch_compare(&done->view, &group->view) : 0;
     if (order < 0)
-        return; /* launched before the view; a `view_ack` ends it (PROTOCOL 6.5) */
+        return; /* launched before the view; a `view_ack` will abort it (PROTOCOL 6.5) */
     if (order > 0 || !fits(m, from, done)) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported an impossible operation");
         return;
@@ -141,8 +138,8 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
 }
 
 /*
- * Returns true if the message is from a view that the group has only re-planned since: the member sends it again in the
- * new view (PROTOCOL 6.3).
+ * Returns true if the message was sent in an earlier view and the group has only re-planned since then: the member
+ * sends it again in the new view (PROTOCOL 6.3).
  */
 static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
                           const struct pccl_epoch *view)
@@ -152,13 +149,13 @@ static bool is_said_again(const struct pccl_remote *from, const struct pccl_inst
            pccl_epoch_compare(view, &group->firm) >= 0;
 }
 
-/* Returns the undecided operation of a failure or an abort in this view; NULL: there is nothing to decide. */
+/* Returns the undecided operation that a failure or an abort refers to; NULL if there is nothing to decide. */
 static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
                                         const struct pccl_instance *instance, const struct pccl_epoch *view)
 {
     if (is_said_again(from, instance, view) || !pccl_master_concerns(m, from, instance))
         return NULL;
-    bool founds = instance->subgroup == PCCL_FOUNDING; /* a founder has sent `done` with the list */
+    bool founds = instance->subgroup == PCCL_FOUNDING; /* a founder sends `done` with the list first */
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);
     if (op == NULL && founds) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL,
@@ -176,7 +173,7 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     return pccl_master_exceeds_lone_aborts(m, from, op) ? NULL : op;
 }
 
-/* Appends the reason of a failure and the reporting peer; the reason of a mismatch names both peers itself. */
+/* Appends the reporting peer and its reason. The reason of a mismatch already names both peers. */
 static void add_reported(struct pccl_text *reason, const struct pccl_remote *from, uint16_t class,
                          struct pccl_bytes reported, const char *otherwise)
 {
@@ -189,9 +186,8 @@ static void add_reported(struct pccl_text *reason, const struct pccl_remote *fro
 }
 
 /*
- * Handles a failure (PROTOCOL 6.3). One caused by a link is held until the view that removes the cause, so that one
- * death costs one failure. If no view follows within settle_ms, or the link is up again, the operation is aborted on
- * its own.
+ * Handles a failure (PROTOCOL 6.3). A failure caused by a link is held until the view that removes the cause, so that
+ * one death causes one failure. If no view follows within settle_ms, or the link is up again, the operation is aborted.
  */
 static void take_failed(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_failed *failed)
 {
@@ -212,7 +208,7 @@ static void take_failed(struct pccl_master *m, struct pccl_remote *from, const s
     }
 }
 
-/* Returns the reason for an abort request without a reason. */
+/* Returns the reason for an abort request that contains none. */
 static const char *default_reason(enum pccl_class class, const struct pccl_instance *instance)
 {
     if (class != PCCL_CLASS_DEADLINE)
@@ -239,7 +235,7 @@ static void take_abort_request(struct pccl_master *m, struct pccl_remote *from,
     pccl_master_abort(m, from->group, op, class, &reason);
 }
 
-/* Returns true if the master has sent this view to the member. */
+/* Returns true if the master has sent this view to the member and the member has not acknowledged it. */
 static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
     return from->views_owed > 0 && pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
@@ -268,8 +264,8 @@ static void aborted_by_view(struct pccl_master *m, struct pccl_remote *from, con
 }
 
 /*
- * Handles an acknowledged view (PROTOCOL 6.4): operations that the view aborted at one member are aborted for all, also
- * for members that launch them later.
+ * Handles an acknowledged view (PROTOCOL 6.4). Operations that the view aborted at one member are aborted for all,
+ * including members that launch them later.
  */
 static void take_view_ack(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {

@@ -1,4 +1,4 @@
-/* Members, founding and links of subgroups; pairs and their offers. It does not end subgroups (operations_ends.c). */
+/* Subgroups: their members, founding and links; pairs and their offers. operations_ends.c ends subgroups. */
 #include "master/operations_internal.h"
 #include "master/links.h"
 #include "master/output.h"
@@ -27,7 +27,7 @@ uint32_t pccl_master_seat_in(const struct pccl_subgroup *subgroup, const struct 
     return low < subgroup->count && subgroup->members[low] == remote ? low : subgroup->count;
 }
 
-/* Returns the size of the block: the struct and the lists behind it. */
+/* Returns the size of the block that contains the struct and its arrays. */
 static size_t bytes_of(uint32_t world)
 {
     const struct pccl_subgroup *lists = NULL;
@@ -112,7 +112,7 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
 
 /* ---- links ---- */
 
-/* Returns the next place from `after` on to whose member the one at `from` needs a link; subgroup->count: none. */
+/* Returns the first place from `after` on whose member needs a link from place `from`; subgroup->count if none does. */
 static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from, uint32_t after)
 {
     for (uint32_t place = after; place < subgroup->count; place++)
@@ -135,15 +135,12 @@ void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgrou
 
 /* ---- founding ---- */
 
-/*
- * Sets the subgroup's ring, in the order of the group's ring, and its ranks, in order of admission. Returns false if
- * out of memory.
- */
+/* Sets the subgroup's ring, in the group's ring order, and its ranks, by admission. Returns false if out of memory. */
 static bool order_members(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
 {
     uint32_t places = 0, ranks = 0;
     size_t bytes = group->ring_count * sizeof(uint32_t);
-    /* 1 + the seat of each member of the group, by rank; 0: not in the subgroup */
+    /* by rank in the group: 1 + seat in the subgroup; 0: not in the subgroup */
     uint32_t *by_rank = pccl_allocate(&m->memory, bytes);
     if (by_rank == NULL)
         return false;
@@ -178,7 +175,7 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
     PCCL_ASSERT(subgroup->count == subgroup->world && op->result_bytes == pccl_founded_bytes(subgroup->count));
     if (pccl_master_find_subgroup(group, subgroup->name) != NULL || !order_members(m, group, subgroup))
         return false;
-    subgroup->cost = group->cost; /* part of a mesh is a mesh */
+    subgroup->cost = group->cost; /* a part of a mesh is a mesh */
     subgroup->cost.mesh = pccl_cost_has_all_pairs(&group->cost, group->ring_count);
     write_result(subgroup, op->result);
     subgroup->cost = pccl_founded_cost(&(struct pccl_bytes){op->result, op->result_bytes});
@@ -190,7 +187,7 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
     return true;
 }
 
-/* ---- the end ---- */
+/* ---- the end of subgroups ---- */
 
 void pccl_master_forget_subgroup(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
 {
@@ -243,7 +240,7 @@ struct pccl_subgroup *pccl_master_reported_subgroup(struct pccl_master *m, struc
             subgroup->ring[seat.place] = pccl_master_seat_in(subgroup, remote);
     }
     for (uint32_t i = 0; subgroup->count < world && i < subgroup->count; i++)
-        subgroup->ring[i] = i; /* it is about to end */
+        subgroup->ring[i] = i; /* its members are incomplete, so it will end */
     enter(group, subgroup);
     return subgroup;
 }
@@ -260,7 +257,7 @@ void pccl_master_request_subgroup_links(struct pccl_master *m, struct pccl_peer_
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups); node != NULL;
          node = pccl_table_after(&group->subgroups, node))
         pccl_master_count_subgroup_links(m, PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name),
-                                         true); /* no effect on a subgroup founded just now */
+                                         true); /* no effect on a subgroup that was founded just now */
 }
 
 /* ---- pairs (PROTOCOL 16) ---- */
@@ -272,8 +269,8 @@ static struct pccl_subgroup *find_pair(const struct pccl_peer_group *group, uint
 }
 
 /*
- * Returns the member with this admission number; NULL: none. After a restart lying members can share a number: then the
- * lowest id has it.
+ * Returns the member with this admission number; NULL if none exists. After a restart, lying members can share a
+ * number; it then belongs to the lowest id.
  */
 static struct pccl_remote *numbered(const struct pccl_peer_group *group, uint64_t admitted)
 {

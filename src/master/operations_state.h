@@ -15,55 +15,57 @@ struct pccl_part {
     uint32_t payload_bytes;
 };
 
-/* A subgroup (PROTOCOL 15), the founders of one, or a pair (16). */
+/* A subgroup (PROTOCOL 15), the members of a founding, or a pair (16). */
 struct pccl_subgroup {
-    struct pccl_table_node by_name; /* linked once founded, or reported as founded */
+    struct pccl_table_node by_name; /* linked once the subgroup is founded, or reported as founded */
     uint64_t name;
     struct pccl_instance founding;
-    uint32_t world;               /* number of founders; above `count` after a restart, if some are not back */
-    uint32_t count;               /* number of living members; the arrays are stored behind the struct */
+    /* number of founders; greater than `count` after a restart if some have not returned */
+    uint32_t world;
+    uint32_t count;               /* number of living members; length of the arrays, which follow the struct */
     struct pccl_remote **members; /* in ascending order of id; the index is the seat */
-    bool *knows;                  /* by seat: has received the founding and not the end */
+    bool *knows;                  /* by seat: whether the member has received the founding and not the end */
     uint32_t *ring, *ranks;       /* seat of each place in its ring; rank of each seat */
     struct pccl_cost cost;
-    bool founded; /* linked in the table */
-    /* ... and its members are counted; false while a restarted master does not know whether it is complete */
+    bool founded; /* true if it is linked in the table */
+    /* true if its members' totals include it; false while a restarted master does not know whether it is complete */
     bool living;
-    bool holds_links;    /* its links are counted (links_state.h) */
-    uint32_t operations; /* operations of a pair, which is freed with the last of them */
+    bool holds_links;    /* true if its links are counted (links_state.h) */
+    uint32_t operations; /* number of operations of a pair, which is freed with the last one */
 };
 
-/* An operation instance (PROTOCOL 6). Undecided ones of the whole group belong to its current view. */
+/* An operation instance (PROTOCOL 6). Undecided instances of the whole group belong to its current view. */
 struct pccl_operation {
     struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
     struct pccl_subgroup
-        *subgroup; /* participants: a subgroup, a pair, or (owned) the founders of one; NULL: the whole group */
+        *subgroup; /* participants: a subgroup, a pair, or the members of a founding (owned); NULL: the whole group */
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
-    bool described; /* the descriptor is known */
+    bool described; /* true if the descriptor is known */
     bool tiny;
-    bool offered; /* its receiver has been offered it (operations_participants.c) */
+    bool offered; /* true if it has been offered to its receiver (operations_participants.c) */
     bool decided;
     enum pccl_class class;
     uint64_t first_us; /* time of the first message about it */
     uint64_t decision;
     uint32_t world;
-    uint32_t part_count, done_count; /* parts by seat (operations.h), freed at the decision */
+    uint32_t part_count, done_count; /* parts by seat (operations.h); freed at the decision */
     struct pccl_part *parts;
-    struct pccl_choice choice; /* automatic codec: choice of the first part; once committed: choice for the next use */
-    uint64_t launched_us;      /* ... and the last launch time that members reported; 0: unknown */
-    bool combined;             /* tiny, committed or about to be: the result is final */
-    uint8_t *result;           /* owned; NULL: empty */
+    /* automatic codec: choice in the first part; after the commit, choice for the next use */
+    struct pccl_choice choice;
+    uint64_t launched_us; /* last launch time that members reported, for the same purpose; 0: unknown */
+    bool combined;        /* true if the result of a tiny operation is final */
+    uint8_t *result;      /* owned; NULL: empty */
     uint32_t result_bytes;
-    /* end of the time that its abort is held; 0: not held; UINT64_MAX: until the view is acknowledged */
+    /* time until which its abort is held; 0: not held; UINT64_MAX: until the view is acknowledged */
     uint64_t held_until_us;
     enum pccl_class held_class;
     struct pccl_id failed_by;
-    struct pccl_id ended_by;   /* member whose lone abort it is; zero: none */
+    struct pccl_id ended_by;   /* member that aborted it alone; zero: none */
     struct pccl_id named_last; /* last peer that reported its end */
-    uint32_t named_count;      /* number of peers that have */
+    uint32_t named_count;      /* number of peers that reported its end */
     struct pccl_text reason;
 };
 

@@ -1,4 +1,7 @@
-/* Tiny operations, whose data passes through the master (PROTOCOL 5.8): checks contributions, computes results. */
+/*
+ * Tiny operations, whose data passes through the master (PROTOCOL 5.8): checks the contributions and computes the
+ * results.
+ */
 #include "master/operations_internal.h"
 #include "core/bytes.h"
 #include "wire/coalesced.h"
@@ -17,7 +20,7 @@ static bool is_founder(const struct pccl_msg_done *done, const struct pccl_remot
     return false;
 }
 
-/* Returns true if the descriptor and the name of a send agree on which of the two this member is. */
+/* Returns true if the descriptor and the name of a send agree on whether this member is the source. */
 static bool fits_pair(const struct pccl_msg_done *done, const struct pccl_remote *from)
 {
     bool is_source = pccl_pair_source(done->instance.pair) == from->admitted;
@@ -77,15 +80,15 @@ static void fold(struct pccl_master *m, const struct pccl_operation *op, const v
 }
 
 /*
- * Reduces section by section, using the first part's table of sections. All parts have one length, so a false table
- * only spoils the sums, which its sender could do anyway.
+ * Reduces section by section, using the table of sections in the first part. All parts have the same length, so a false
+ * table only spoils the sums, which its sender could do anyway.
  */
 static void fold_sections(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
 {
     const uint8_t *table = parts[0];
     const uint32_t count = pccl_sections_count(table);
     size_t from = 0, at = (size_t)pccl_sections_table_bytes(count);
-    memcpy(op->result, table, op->result_bytes); /* also the bytes between sections */
+    memcpy(op->result, table, op->result_bytes); /* including the bytes between sections */
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_section section = pccl_sections_read(table, i);
         PCCL_ASSERT(at + pccl_section_bytes(&section) <= op->result_bytes);
@@ -109,7 +112,7 @@ static uint32_t rank_of(const struct pccl_participants *all, uint32_t seat)
     return all->ranks != NULL ? all->ranks[seat] : all->members[seat]->rank;
 }
 
-/* Reduces in ring order; also shares of given counts, which only the members know. */
+/* Reduces in ring order. This includes shares of given sizes, which only the members know. */
 static void reduce(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                    const void **parts)
 {
@@ -124,7 +127,7 @@ static void reduce(struct pccl_master *m, const struct pccl_participants *all, c
         fold(m, op, parts, op->part_count, op->result);
 }
 
-/* Reduces each member's share along the ring from its successor on, its own part last, as peers do (PROTOCOL 7.8). */
+/* Reduces each member's share in ring order, from its successor to the member itself, as peers do (PROTOCOL 7.8). */
 static void reduce_shares(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                           const void **parts)
 {
@@ -140,7 +143,7 @@ static void reduce_shares(struct pccl_master *m, const struct pccl_participants 
     }
 }
 
-/* Reduces, for each member in canonical order, the members before it and, in an inclusive scan, itself. */
+/* For each member, reduces the parts of the members before it and, in an inclusive scan, its own part. */
 static void scan(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                  const void **parts)
 {
@@ -154,7 +157,7 @@ static void scan(struct pccl_master *m, const struct pccl_participants *all, con
         fold(m, op, parts, rank + inclusive, op->result + rank * bytes);
 }
 
-/* Concatenates the contributions in canonical order; blobs follow their lengths. */
+/* Concatenates the contributions in canonical order. A blob is preceded by its length. */
 static void gather(const struct pccl_participants *all, const struct pccl_operation *op, const void **parts)
 {
     bool lengths = pccl_collective_is_of_blobs(op->descriptor.collective);
@@ -175,7 +178,7 @@ static void gather(const struct pccl_participants *all, const struct pccl_operat
 }
 
 /*
- * Returns the size of the result: one part for a reduction; all parts for a gather, with their lengths if these differ.
+ * Returns the size of the result: one part for a reduction; all parts for a gather, with lengths if these may differ.
  */
 static uint32_t result_bytes_of(const struct pccl_operation *op)
 {
@@ -197,7 +200,7 @@ static void make(struct pccl_master *m, const struct pccl_participants *all, con
     case PCCL_TINY_REDUCTION: reduce(m, all, op, parts); break;
     case PCCL_TINY_SHARES: reduce_shares(m, all, op, parts); break;
     case PCCL_TINY_SCANS: scan(m, all, op, parts); break;
-    case PCCL_TINY_GROUP: break; /* combine_founding */
+    case PCCL_TINY_GROUP: break; /* see combine_founding */
     }
 }
 

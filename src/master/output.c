@@ -1,4 +1,4 @@
-/* Ticks and log lines, for all files of the master. */
+/* Requests ticks and writes log lines for all files of the master. */
 #include "master/output.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Parameters of the master's machine, with ranges and defaults, and the driver's parameters between them, in the order
- * in which users see them. config/params.h adds them to the table of all parameters.
+ * Parameters of the master's machine with ranges and defaults, mixed with parameters of the driver in the order in
+ * which users see them. config/params.h adds them to the table of all parameters.
  */
 #ifndef PCCL_MASTER_PARAMS_H
 #define PCCL_MASTER_PARAMS_H

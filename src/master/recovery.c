@@ -1,8 +1,8 @@
 /*
- * Recovery by a restarted master (PROTOCOL 12), which knows nothing: collects the reports of the old run's members and
+ * Recovery by a restarted master (PROTOCOL 12), which has no state: collects the reports of the old run's members, and
  * decides nothing until all of them have reported, are proven dead, or time is up. Members that have not reported by
- * then are removed for good. Reports are checked only against each other (12.3); recovery_rebuild.c makes the run from
- * them.
+ * then are removed for good. Reports are checked only against each other (12.3); recovery_rebuild.c restores the run
+ * from them.
  */
 #include "core/ticket.h"
 #include "master/links.h"
@@ -15,15 +15,15 @@
 #include <string.h>
 
 /*
- * Limits how far one report may be ahead of all others. Members sleep through some recoveries, never through hundreds:
- * a report that is further ahead is false, and would use up the run's epochs.
+ * Limits how far one report may be ahead of all others. Members can miss a few recoveries, but never hundreds, so a
+ * report that is further ahead is false, and would use up the run's epochs.
  */
 enum { INC_AHEAD_MAX = 64 * PCCL_INC_SPREAD };
 #define DECISIONS_AHEAD_MAX (UINT64_C(1) << 32)
 
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key)
 {
-    if (m->founded) { /* PROTOCOL 12.1: the older lineage wins; newcomers were here first */
+    if (m->founded) { /* PROTOCOL 12.1: the older lineage wins over one that newcomers founded */
         for (uint32_t i = 0; i < m->remote_count; i++)
             pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_LINEAGE, "an older run resumed at this master");
         while (m->departing_count > 0)
@@ -33,7 +33,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->claim_count = 0;
     m->founded = m->recovering = true;
     m->founded_by_newcomer = false;
-    pccl_master_expect_older_run(m); /* also if all that returned are gone again */
+    pccl_master_expect_older_run(m); /* even if all returned members disappear again */
     m->run_key = *run_key;
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
@@ -46,7 +46,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
 
 /* ---- checks of the reports ---- */
 
-/* Returns the highest inc in the reports of the other peers; if there is no other report, the one in its own. */
+/* Returns the highest inc in the other peers' reports or, without other reports, the inc in the peer's own report. */
 static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl_remote *besides)
 {
     bool others = false;
@@ -62,8 +62,8 @@ static uint32_t inc_known_besides(const struct pccl_master *m, const struct pccl
 }
 
 /*
- * Returns the time limit of a report; UINT64_MAX: it is complete. A report is one sequence of messages, without others
- * in between, so a living peer is not silent about it for long.
+ * Returns the time limit of a report; UINT64_MAX if it is complete. A report is an uninterrupted sequence of messages,
+ * so a living peer is never silent for long before its end.
  */
 static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_report *report)
 {
@@ -73,7 +73,7 @@ static uint64_t report_due_us(const struct pccl_master *m, const struct pccl_rep
                         report->received_us + m->config.silence_ms * UINT64_C(1000));
 }
 
-/* Removes the peers that report impossible epochs, or do not complete their reports in time. */
+/* Removes the peers that report impossible epochs or do not complete their reports in time. */
 static void expel_bad_reporters(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -92,8 +92,8 @@ static void expel_bad_reporters(struct pccl_master *m)
 }
 
 /*
- * Returns the peer that entry k of this report names; NULL: it has no report, or the list has named it before.
- * Duplicates in a list count once.
+ * Returns the peer in entry k of this report. Returns NULL if it has no report, or occurred earlier in the list, so
+ * that duplicates in a list count once.
  */
 static const struct pccl_remote *named_first(const struct pccl_master *m, const struct pccl_report *report, uint32_t k)
 {
@@ -116,13 +116,13 @@ static void forget_counts(struct pccl_master *m)
 }
 
 /*
- * Removes impostors. A lying member has the key of the run, but not the others' tokens: a peer that uses the id of a
- * member that has not returned is contradicted by the members that know that one. Returns false if there was no
- * impostor, so that the reports can be used.
+ * Removes impostors. A lying member has the key of the run, but not the tokens of the others. So if a peer uses the id
+ * of a member that has not returned, the members that know that member contradict it. Returns false if there was no
+ * impostor and the reports can be used.
  */
 static bool expel_impostors(struct pccl_master *m)
 {
-    enum { own_word = 1 }; /* against a single other report: either may be false */
+    enum { own_word = 1 }; /* a single other report is not enough, because either may be false */
     bool any = false;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
@@ -147,8 +147,8 @@ static bool expel_impostors(struct pccl_master *m)
 }
 
 /*
- * Counters of a report, with limits from the other reports: a member cannot miss the end of two rounds, since the later
- * one needs its vote. Outcomes of its group are counted on while a member is away, but never that far.
+ * Counters of a report. Their limits follow from the other reports: a member cannot miss the end of two rounds, because
+ * the later one needs its vote. The outcomes of its group advance while a member is away, but not by that much.
  */
 enum { COUNTERS = PCCL_ROUND_KINDS + 1 };
 
@@ -165,8 +165,8 @@ static uint64_t counter_of(const struct pccl_report *report, uint32_t counter)
 }
 
 /*
- * Returns true if a counter is ahead of all other reporting members of its epoch, of which there are at least two: a
- * single one may be the liar.
+ * Returns true if a counter is ahead of the counters of all other reporting members of its epoch. Requires two of
+ * these, because a single one may be the liar.
  */
 static bool counts_too_much(const struct pccl_master *m, const struct pccl_remote *remote, uint32_t counter)
 {
@@ -210,15 +210,16 @@ static bool has_lists_alike(const struct pccl_report *a, const struct pccl_repor
 }
 
 /*
- * Returns true if this report counts for admission numbers: its sender is a member in the winning epoch. Others may
- * know a number from an admission that their peer never received; it was admitted again while they were away.
+ * Returns true if this report is evidence of admission numbers, that is, if its sender is a member in the winning
+ * epoch. Others may know an admission that the admitted peer never received, and that was repeated while they were
+ * away.
  */
 static bool knows_numbers(const struct pccl_report *report)
 {
     return report != NULL && report->ended && report->admitted != 0;
 }
 
-/* Counts, for each member, the reports that agree and disagree with its admission number in the winning epoch. */
+/* Counts, for each member, the reports that confirm and contradict its admission number in the winning epoch. */
 static void count_numbers(const struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t alike = 0;
@@ -254,9 +255,9 @@ static void count_numbers(const struct pccl_master *m, const struct pccl_report 
 }
 
 /*
- * Removes the senders of wrong admission numbers. Members and their parts are in the order of these numbers, so all
- * must agree. The majority decides; at a tie the winning epoch holds, and the members that reported other numbers
- * receive its list. Returns false if no peer was removed.
+ * Removes the senders of wrong admission numbers. These numbers determine the order of members and parts, so all
+ * members must agree. The majority decides. At a tie the winning epoch decides, and the members that reported other
+ * numbers receive its list. Returns false if no peer was removed.
  */
 static bool expel_misnumberers(struct pccl_master *m)
 {
@@ -287,7 +288,7 @@ static bool expel_misnumberers(struct pccl_master *m)
 
 /* ---- completeness of the reports ---- */
 
-/* Returns how many members of the winning epoch have reported. */
+/* Returns the number of members of the winning epoch that have reported. */
 static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *law)
 {
     uint32_t here = 0;
@@ -299,8 +300,9 @@ static uint32_t count_here(const struct pccl_master *m, const struct pccl_report
 }
 
 /*
- * Returns true if two members failed to dial this peer; or if one did that has not been believed alone about another
- * peer yet, because it may lie about peers that reconnect later. A sole member that has reported is always believed.
+ * Returns true if two members failed to dial this peer, or one member that has not been the only witness against
+ * another peer, because it may lie about peers that reconnect later. The only member that has reported is always
+ * believed.
  */
 static bool is_dead(const struct pccl_master *m, const struct pccl_id *id, uint32_t here)
 {
@@ -324,12 +326,12 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
         if (remote != NULL && pccl_master_has_reported(remote))
             continue;
         if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
-            dead++; /* the last decision admitted it, but it never received that: still a newcomer */
+            dead++; /* the last decision admitted it, but it did not receive that and is still a newcomer */
         else if ((remote == NULL || remote->conn == 0) && is_dead(m, &law->members[i].peer, here))
             dead++;
     }
     uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(250);
-    /* a single report: there may be other members, with another state of the run */
+    /* with a single report, other members may exist that have a different state of the run */
     if (here == 1 && waited_us < alone_us) {
         pccl_master_arm(m, m->recovering_since_us + alone_us);
         return false;
@@ -347,7 +349,7 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
     return false;
 }
 
-/* Returns true if newcomers wait and no member has completed a report although all had time for it. */
+/* Returns true if newcomers wait and no member has completed a report in time. */
 bool pccl_master_recovery_is_hopeless(const struct pccl_master *m)
 {
     if (!m->recovering || m->newcomer_count == 0 ||
@@ -371,7 +373,7 @@ static void expel_if_hopeless(struct pccl_master *m)
     }
 }
 
-/* Returns true if no peer that resumes is left, so that nothing remains of the run. */
+/* Returns true if no resuming peer is left, so that the run cannot be continued. */
 static bool is_abandoned(const struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -388,7 +390,7 @@ void pccl_master_decide_recovery(struct pccl_master *m)
     expel_bad_reporters(m);
     expel_if_hopeless(m);
     if (m->departing_count > 0)
-        return; /* repeated when they are gone */
+        return; /* this stage runs again when they have been removed */
     struct pccl_remote *best = pccl_master_highest_report(m);
     if (best == NULL) {
         if (is_abandoned(m)) {
@@ -398,6 +400,6 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         return;
     }
     if (may_conclude(m, best->report) && !expel_impostors(m) && !expel_miscounters(m) &&
-        !expel_misnumberers(m)) /* repeated when they are gone */
+        !expel_misnumberers(m)) /* it runs again when any of these have been removed */
         pccl_master_conclude_recovery(m, best->report);
 }

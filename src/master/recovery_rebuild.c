@@ -1,7 +1,6 @@
 /*
- * Restores the run from the reports, once one of them is binding (PROTOCOL 12.4): groups and their rings, rounds, and
- * then operations. An outcome that one member reports holds for all, and parts add up. It does not choose the binding
- * report.
+ * Restores the run once the binding report is chosen (PROTOCOL 12.4): groups and their rings, rounds, and finally
+ * operations. An outcome that one member reports is valid for all, and the parts of the members are merged.
  */
 #include "master/links.h"
 #include "master/operations.h"
@@ -13,7 +12,7 @@
 #include "wire/choice.h"
 #include "wire/subgroup.h"
 
-/* Removes reporting peers that are not members in the winning epoch: they were removed before the master restarted. */
+/* Removes reporting peers that are not members in the winning epoch, because they were removed before the restart. */
 static void expel_removed(struct pccl_master *m, const struct pccl_report *law)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -43,7 +42,7 @@ static void rebuild_rounds(struct pccl_master *m)
 
 /* ---- groups ---- */
 
-/* Returns the report with the highest view of this group, which determines its ring and view. */
+/* Returns the report with the highest view of this group, which determines the ring and the view. */
 static const struct pccl_report *highest_of_group(const struct pccl_master *m, uint32_t number)
 {
     const struct pccl_report *best = NULL;
@@ -57,9 +56,8 @@ static const struct pccl_report *highest_of_group(const struct pccl_master *m, u
 }
 
 /*
- * Restores a group with its members in ring order. Sets `changed` if the result differs from the knowledge of some
- * member. A sole member may still have launched an operation if it knew a later epoch: a view ends that. Returns false
- * if out of memory.
+ * Restores a group with its members in ring order. Sets `changed` if some member knows another state. A sole member may
+ * have launched an operation in a later epoch, which a new view ends. Returns false if out of memory.
  */
 static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best, uint32_t number)
 {
@@ -87,7 +85,7 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
         group->revision = pccl_max_u64(group->revision, report->fields.revision);
         group->sync = pccl_max_u64(group->sync, report->fields.sync);
     }
-    if (!group->changed) /* otherwise positions may belong to other members */
+    if (!group->changed) /* otherwise a rank may belong to another member */
         pccl_master_take_over_hubs(group);
     return true;
 }
@@ -119,10 +117,7 @@ static uint32_t group_size(const struct pccl_report *report, uint32_t number)
     return size;
 }
 
-/*
- * Returns the attributes according to this report. Its sender keeps the list sorted by group; if it is not sorted,
- * nothing breaks.
- */
+/* Returns the attributes in this report. Its sender keeps the list sorted by group; an unsorted list is harmless. */
 static struct pccl_attributes attributes_of(const struct pccl_report *report, uint32_t number)
 {
     struct pccl_attributes attributes = {.epoch = report->fields.epoch,
@@ -138,7 +133,7 @@ static struct pccl_attributes attributes_of(const struct pccl_report *report, ui
     return attributes;
 }
 
-/* Returns this peer's report on the last round of this kind (SYNC: of this group), or NULL. */
+/* Returns this peer's report on the last round of this kind, or NULL. For SYNC, the peer must be of this group. */
 static const struct pccl_msg_resume_round *reported_by(const struct pccl_master *m, const struct pccl_remote *remote,
                                                        const struct pccl_peer_group *group, uint32_t kind)
 {
@@ -152,9 +147,9 @@ static const struct pccl_msg_resume_round *reported_by(const struct pccl_master 
 }
 
 /*
- * Returns the last answer of a round kind to this group: as a member of the group reports it; else as another group
- * reports it, with the size of this group from a list of that epoch; without a report, the attributes of the highest
- * epoch.
+ * Returns the last answer of a round kind to this group. Uses the report of a member of the group; without one, the
+ * report of another group, with the size of this group from a list of the same epoch; without any report, the
+ * attributes of the winning epoch.
  */
 static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law,
                                          const struct pccl_peer_group *group, uint32_t kind)
@@ -177,7 +172,7 @@ static struct pccl_attributes answer_for(const struct pccl_master *m, const stru
     return answer;
 }
 
-/* Restores the result of the last optimization of its group. */
+/* Restores the result of the last optimization of the peer's group. */
 static void rebuild_optimization(struct pccl_master *m, const struct pccl_remote *remote)
 {
     struct pccl_peer_group *group = remote->group;
@@ -213,8 +208,8 @@ static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law
 }
 
 /*
- * Sends missed results of rounds. A member that has not received one is an era behind and must have it before outcomes
- * of the new era. It had voted, or the round could not have been decided.
+ * Sends missed results of rounds. A member without one is an era behind, and must receive it before outcomes of the new
+ * era. It had voted, because otherwise the round could not have been decided.
  */
 static void tell_missed_rounds(struct pccl_master *m)
 {
@@ -264,13 +259,13 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_master_note_lone_abort(from, op);
     op->tiny = fields->tiny != 0;
     if (committed && op->tiny && !pccl_master_set_result(m, op, &fields->payload)) {
-        /* its caller has the result; remaining members must not see another outcome */
+        /* its caller has the result, so remaining members must not receive another outcome */
         pccl_master_remove(m, from, PCCL_REFUSAL_FULL, "out of memory for a result that it reported");
         return;
     }
     if (committed && op->instance.subgroup == PCCL_FOUNDING)
         op->subgroup = pccl_master_find_subgroup(from->group, pccl_subgroup_name(&op->instance));
-    op->decided = true; /* announced later, in one order for all */
+    op->decided = true; /* announced later, in the same order for all */
     op->class = class;
     op->world = fields->world;
     if (fields->choice_count > 0)
@@ -280,7 +275,7 @@ static void merge_outcome(struct pccl_master *m, struct pccl_operation *op, stru
         pccl_text_add_bytes(&op->reason, (const char *)fields->reason.data, fields->reason.length);
 }
 
-/* Returns false for a departing member, which the lists no longer contain. */
+/* Returns false for a departing member, which is no longer in the lists. */
 static bool has_seat(const struct pccl_operation *op, const struct pccl_remote *from)
 {
     return op->subgroup == NULL || pccl_master_seat_in(op->subgroup, from) < op->subgroup->count;
@@ -307,7 +302,7 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
                                  .payload = fields->payload};
     if (op->parts != NULL &&
         (!pccl_descriptor_equal(&op->descriptor, &done.descriptor) || op->tiny != (done.tiny != 0)))
-        return; /* it repeats `done` after the recovery, and the mismatch is found then */
+        return; /* it repeats `done` after the recovery, and the mismatch will be found then */
     uint32_t world = from->group->old_ring_count;
     if (!pccl_is_of_whole_group(&op->instance))
         world = op->instance.subgroup == PCCL_FOUNDING ? (uint32_t)fields->descriptor.count : op->subgroup->world;
@@ -319,8 +314,8 @@ static void merge_part(struct pccl_master *m, struct pccl_operation *op, struct 
 }
 
 /*
- * Removes a peer to which an operation is unfinished although a report has it as committed: only a view without the
- * peer can have allowed that commit (6.2), and the previous master crashed before it had sent that view.
+ * Removes a peer that reports an operation as unfinished although another report has it as committed. Such a commit
+ * requires a view without the peer (6.2), and the previous master crashed before it had sent that view.
  */
 static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_operation *op)
 {
@@ -329,7 +324,7 @@ static void expel_if_left_out(struct pccl_master *m, struct pccl_remote *remote,
                            "an operation was committed without it before the master restarted");
 }
 
-/* Restores the subgroups of members that returned, and those whose founding another member knows. */
+/* Restores the subgroups of returned members, and the subgroups whose founding another member knows. */
 static void rebuild_subgroups(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -356,8 +351,8 @@ static void rebuild_subgroups(struct pccl_master *m)
 }
 
 /*
- * Returns true if the instance belongs to this era and its subgroup and pair exist. A departing member no longer
- * belongs to any subgroup, but may know outcomes.
+ * Returns true if the instance belongs to this era and its subgroup and pair exist. A departing member is no longer in
+ * any subgroup, but may know outcomes.
  */
 static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_instance *instance)
 {
@@ -372,7 +367,7 @@ static bool is_known(struct pccl_master *m, struct pccl_remote *remote, const st
     return standing == PCCL_STANDING_MEMBER;
 }
 
-/* Merges the reported outcomes, or the operations under way. */
+/* Merges the reported outcomes or, if `outcomes` is false, the operations under way. */
 static void merge_reports(struct pccl_master *m, bool outcomes)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -388,7 +383,7 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
             if (is_outcome != outcomes || !is_known(m, remote, instance))
                 continue;
             struct pccl_operation *op = pccl_master_operation(m, remote->group, instance, !running);
-            if (op != NULL && op->decided && !is_outcome) /* it has launched this one */
+            if (op != NULL && op->decided && !is_outcome) /* it has launched this operation */
                 pccl_master_confirm_end(m, remote, op);
             if (running) {
                 expel_if_left_out(m, remote, op);
@@ -405,9 +400,9 @@ static void merge_reports(struct pccl_master *m, bool outcomes)
 }
 
 /*
- * Returns true if all members of the old view have finished. A missing one may know another outcome of a bulk
- * operation; and if this master dies between this commit and the view without the missing member, a later master would
- * receive both.
+ * Returns true if all members of the old view have finished. A missing member may know another outcome of a bulk
+ * operation. If this master died between the commit and the view without the missing member, a later master would
+ * receive both outcomes.
  */
 static bool is_finished(const struct pccl_peer_group *group, const struct pccl_operation *op)
 {
@@ -420,14 +415,14 @@ static bool lacks_founders(const struct pccl_operation *op)
     return op->instance.subgroup == PCCL_FOUNDING && op->subgroup != NULL && op->subgroup->count < op->subgroup->world;
 }
 
-/* Announces the reported outcomes under numbers of this boot, and commits the operations that all have finished. */
+/* Announces the reported outcomes with numbers of this boot, and commits the operations that all have finished. */
 static void announce_reported(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(!m->recovering);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL; op = next) {
         next = op == last ? NULL : op->newer;
         if (op->decided) {
-            op->decided = false; /* decided again: the outcome is the reported one, the number belongs to this boot */
+            op->decided = false; /* decided again, with the reported outcome and a number of this boot */
             if (op->class == PCCL_CLASS_NONE) {
                 pccl_master_commit(m, group, op);
             } else {
@@ -488,7 +483,8 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
         for (uint32_t k = 0; k < m->groups[i]->ring_count; k++)
             m->groups[i]->ring[k]->decision_known = m->groups[i]->ring[k]->decision_sent =
                 m->groups[i]->ring[k]->report->fields.decisions;
-    for (uint32_t i = 0; i < m->group_count; i++) /* before the reports: their outcomes have no number yet */
+    /* before the reports are merged, because outcomes in them have no number yet */
+    for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_advance_stable(m, m->groups[i]);
     rebuild_subgroups(m);
     merge_reports(m, true);

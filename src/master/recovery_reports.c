@@ -1,4 +1,4 @@
-/* Reports of members of an older boot after a restart of the master (PROTOCOL 12.2). A report is kept as received. */
+/* Stores the reports of members of an older boot after a restart of the master (PROTOCOL 12.2). */
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-/* Limit of inc in reports. The next epoch must exist. */
+/* Limit of inc in reports, so that a next epoch exists. */
 #define INC_MOST (UINT32_MAX - PCCL_INC_SPREAD)
-/* Limit of numbers of rounds and outcomes, which begin at 0 and rise one by one, far below an overflow. */
+/* Limit of the numbers of rounds and outcomes. These begin at 0 and grow by one, so valid ones are far below it. */
 #define COUNTER_MOST (UINT64_MAX / 4)
 
 /* ---- contents ---- */
@@ -46,7 +46,7 @@ static bool can_be_counted(const struct pccl_msg_resume *resume)
            resume->sync < COUNTER_MOST && resume->decisions < COUNTER_MOST;
 }
 
-/* Returns MALFORMED if the report makes no sense, MEMORY if out of memory. */
+/* Returns MALFORMED if the report is inconsistent, MEMORY if out of memory. */
 static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
                                     const struct pccl_msg_resume *resume)
 {
@@ -73,7 +73,7 @@ static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *r
 
 /*
  * Returns true if the reported result, which may be sent again later, fits its operation. Contributions are checked
- * when the number of participants is known. The previous master may have had another limit.
+ * later, when the number of participants is known. The previous master may have had another tiny_bytes_max.
  */
 static bool is_plausible(const struct pccl_msg_resume_operation *fields)
 {
@@ -85,7 +85,7 @@ static bool is_plausible(const struct pccl_msg_resume_operation *fields)
            pccl_tiny_result_fits(&fields->descriptor, fields->world, &fields->payload, PCCL_TINY_BYTES_MAX);
 }
 
-/* Returns OK if this is the result of a founding in which this peer took part; the name binds the members. */
+/* Returns OK if this is the result of a founding in which this peer took part. The name depends on the members. */
 static enum pccl_status judge_founded(struct pccl_master *m, const struct pccl_remote *from,
                                       const struct pccl_instance *founding, const struct pccl_bytes *founded)
 {

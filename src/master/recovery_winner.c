@@ -1,6 +1,5 @@
 /*
- * Contents of reports, and the winning epoch after a restart of the master (PROTOCOL 12.3): the highest one. It changes
- * nothing, and does not know when the winning epoch takes effect or how the run is rebuilt from it.
+ * Contents of reports, and the winning epoch after a restart of the master (PROTOCOL 12.3), which is the highest one.
  */
 #include "master/recovery_internal.h"
 

@@ -1,6 +1,6 @@
 /*
- * A peer as the master sees it: a newcomer, a member, or one that resumes after a restart. All files may read the
- * fields; only the file that a field serves writes it.
+ * A peer as the master sees it: a newcomer, a member, or a peer that resumes after a restart. All files may read the
+ * fields. Only the responsible file writes a field.
  */
 #ifndef PCCL_MASTER_REMOTE_H
 #define PCCL_MASTER_REMOTE_H
@@ -24,9 +24,9 @@ struct pccl_remote {
     struct pccl_table_node by_id, by_conn;
     uint32_t index; /* index in master->remotes */
     struct pccl_id id, token, link_key;
-    struct pccl_id token_digest; /* digest sent to the members */
-    uint32_t pass;               /* pass of the token that it presented; 0: none */
-    bool named;                  /* its name was chosen and so survives a restart of the peer */
+    struct pccl_id token_digest; /* token digest that members receive */
+    uint32_t pass;               /* pass of its token; 0: none */
+    bool named;                  /* true if its name was configured, so that the peer has it again after a restart */
     enum pccl_remote_state state;
     uint32_t group_number;
     struct pccl_peer_group *group; /* members only */
@@ -42,49 +42,53 @@ struct pccl_remote {
     uint64_t attached_us;
     struct pccl_session session;
     struct pccl_text undecodable; /* reason why its latest message was invalid; empty after a valid one */
-    /* ... and that message is the next one of the session, which therefore cannot continue */
+    /* true if that message is the next one of the session, which therefore cannot continue */
     bool stuck;
     uint64_t received_us, spoke_us, warm_since_us;
-    uint64_t tell_us;         /* PENDING: time to log that it is not admitted; UINT64_MAX: done */
-    struct pccl_queue *queue; /* PENDING and not departing; else NULL */
+    /* PENDING: time at which the master logs that it is not admitted; UINT64_MAX: already logged */
+    uint64_t tell_us;
+    struct pccl_queue *queue; /* queue of a PENDING peer that is not departing; otherwise NULL */
     struct pccl_site *site;   /* NULL when `queue` is NULL */
     struct pccl_list_node in_queue;
     bool warming;                           /* queued: its links are requested */
     bool eligible;                          /* queued: result of the last pccl_master_eligible */
     bool unwelcomed;                        /* a member that has not received `welcome` yet */
     bool untried;                           /* a member that joined an empty group and has made no call yet */
-    uint64_t decision_sent, decision_known; /* last outcome that was sent to it; last one that it has acknowledged */
-    bool owes_view_ack;                     /* may still decide operations by the latest view of its group */
-    uint32_t views_owed;                    /* number of views sent to it and not acknowledged ... */
-    struct pccl_epoch view_acknowledged;    /* ... all later than this one */
-    uint64_t believed_us;                   /* last time that its report alone proved a peer's death; 0: never */
-    bool counted;                           /* recovery: its report alone has counted for a member */
-    bool verified;                          /* the master has reached its listener */
+    uint64_t decision_sent, decision_known; /* last outcome sent to it; last outcome that it has acknowledged */
+    bool owes_view_ack;                     /* true if the latest view may still decide operations at this member */
+    uint32_t views_owed;                    /* number of unacknowledged views ... */
+    struct pccl_epoch view_acknowledged;    /* ... which are all later than this one */
+    uint64_t believed_us;                   /* time at which its report alone last proved a peer's death; 0: never */
+    bool counted;                           /* recovery: its report alone has proved a peer's death */
+    bool verified;                          /* the master has reached its listening port */
     bool probing, probe_again;
-    uint64_t unanswered_us; /* time of the master's failed dial to its listener; 0: none */
-    uint64_t look_again_us; /* time to dial its port again, because it was closing or no dial was possible; 0: none */
+    uint64_t unanswered_us; /* time of the master's failed dial to its port; 0: none */
+    /* time of the next dial to its port, because it was closing or no dial was possible; 0: none */
+    uint64_t look_again_us;
 
-    bool draining;      /* removed when the next topology update is decided */
-    bool drains_itself; /* ... because its own votes ask for it */
-    bool departing;     /* removed at the next IDLE */
+    bool draining;      /* remove it when the next topology update is decided */
+    bool drains_itself; /* the peer itself requested this */
+    bool departing;     /* remove it at the next IDLE */
     enum pccl_refusal why;
     struct pccl_text reason;
 
     struct pccl_text
-        lack; /* last reported shortage: why it could not open or accept links, or take part in a joint call */
-    uint64_t lack_us, lack_logged_us; /* time of that report; time when it was last logged; 0: never */
-    bool unable[PCCL_ROUND_KINDS];    /* its latest vote reports that it cannot take part */
+        lack; /* last reported shortage: reason why it could not open or accept links, or take part in a joint call */
+    uint64_t lack_us, lack_logged_us; /* time of that report; time at which one was last logged; 0: never */
+    bool unable[PCCL_ROUND_KINDS];    /* true if its latest vote reports that it cannot take part */
     bool votes[PCCL_ROUND_KINDS];
     uint64_t voted_us[PCCL_ROUND_KINDS];
-    struct pccl_sync_part *sync_part; /* NULL: it has not voted in the open round (rounds_sync.c) */
-    struct pccl_msg_where where; /* last report of the call in which it waits; call NONE: not known to be waiting */
-    uint32_t under_way;          /* undecided operations that it has finished */
-    struct pccl_table listens;   /* number of sends to be offered to it, by tag (operations_participants.c) */
-    uint32_t founded_count, seat_count; /* subgroups that it belongs to or has agreed to found; sum of their members */
-    uint32_t sole_aborts;               /* its lone aborts in this era, at most PCCL_OPS_LONE_MAX */
+    struct pccl_sync_part *sync_part; /* NULL if it has not voted in the open round (rounds_sync.c) */
+    /* last report of the call in which it waits; call NONE if it is not known to be waiting */
+    struct pccl_msg_where where;
+    uint32_t under_way;        /* number of undecided operations that it has finished */
+    struct pccl_table listens; /* number of sends that may be offered to it, by tag (operations_participants.c) */
+    /* number of subgroups that it belongs to or has agreed to found; sum of their sizes */
+    uint32_t founded_count, seat_count;
+    uint32_t sole_aborts; /* number of its lone aborts in this era, at most PCCL_OPS_LONE_MAX */
 
     uint32_t place;  /* place in the group's matrix */
-    uint32_t number; /* rank among the members in order of places; for problems and reports */
+    uint32_t number; /* rank among the members in order of places; used in problems and reports */
     struct pccl_master_test test;
 
     uint64_t told_us, told_step; /* time and content of its last training report; 0: none */

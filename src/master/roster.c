@@ -1,7 +1,4 @@
-/*
- * Peers by id, groups by number; addresses of peers, departures, and reasons of past removals. It does not know the
- * effects of a departure, or how members form a group.
- */
+/* Peers by id and groups by number; addresses of peers, departures, and the reasons of past removals. */
 #include "master/output.h"
 #include "master/membership.h"
 #include "master/roster.h"
@@ -30,7 +27,7 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
         observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
     }
     if (!observed_listed)
-        /* the address that the master sees: right if the peer knows no better one */
+        /* the address that the master sees, which is right if the peer does not know a better one */
         addresses[count++] = remote->observed;
     return count;
 }
@@ -45,7 +42,7 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
     va_start(arguments, format);
     pccl_text_format_list(&remote->reason, format, arguments);
     va_end(arguments);
-    pccl_names_add_to(&m->names, &remote->reason); /* the peer need not know the names */
+    pccl_names_add_to(&m->names, &remote->reason); /* the removed peer may not have received these names */
     remote->departing = true;
     remote->why = why;
     m->departing_count++;
@@ -72,7 +69,7 @@ void pccl_master_note_removed(struct pccl_master *m, const struct pccl_remote *r
     uint32_t place = (uint32_t)(m->gone_count % PCCL_REMOVED_MAX);
     struct pccl_removed *gone = pccl_grow(&m->memory, m->gone, &m->gone_capacity, place + 1, sizeof *gone);
     if (gone == NULL)
-        return; /* it will learn that it was removed, but not why */
+        return; /* it will receive a refusal without the reason */
     m->gone = gone;
     gone[place] = (struct pccl_removed){
         .id = remote->id, .token = remote->token, .at_us = m->now_us, .why = remote->why, .reason = remote->reason};

@@ -1,4 +1,4 @@
-/* Peers by id and groups by number. A removal is recorded here at once and takes effect later (membership.h). */
+/* Peers by id and groups by number. A removal is recorded at once and takes effect later (membership.h). */
 #ifndef PCCL_MASTER_ROSTER_H
 #define PCCL_MASTER_ROSTER_H
 
@@ -15,11 +15,11 @@ void pccl_master_send_names(struct pccl_master *m, struct pccl_remote *to, const
 PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...);
-/* Keeps the reason of this removal in case the peer connects again. */
+/* Stores the reason of this removal in case the peer connects again. */
 void pccl_master_note_removed(struct pccl_master *m, const struct pccl_remote *remote);
 /* Returns NULL if no removed peer with this id is known, or if it had another token. */
 const struct pccl_removed *pccl_master_find_removed(const struct pccl_master *m, const struct pccl_msg_hello *hello);
-/* Finds a group. create: creates a missing one. Returns NULL without one, or if there is no room or memory. */
+/* Finds a group, or creates a missing one if `create` is set. Returns NULL if none exists, or no room or memory. */
 struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 /* Returns the present attributes for a member of this group. */
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group);

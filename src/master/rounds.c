@@ -1,7 +1,4 @@
-/*
- * Joint calls: votes named by kind and round, counted over the living (PROTOCOL 10, 11). It does not know which
- * newcomers are eligible (membership_newcomers.c), or how a better ring is found.
- */
+/* Joint calls: votes, identified by kind and round, of all living members (PROTOCOL 10, 11). */
 #include "master/rounds_internal.h"
 #include "master/commands.h"
 #include "master/diagnosis.h"
@@ -22,10 +19,10 @@ static bool all_voted(const struct pccl_master *m, uint8_t kind)
 }
 
 /*
- * Returns true if some member has voted and every missing one is the first of a new group and has never made a call. In
- * a new group no other member can vouch for its first one, which needed no link to be admitted. When all others have
- * voted, it has limited time for its first call; otherwise any peer that reached the master's port could hold up the
- * run for ever. Other members are waited for while they live (RELIABILITY).
+ * Returns true if some member has voted and every missing one is untried: the first of a new group, without a call so
+ * far. Such a member needed no link to be admitted, so no other member has confirmed that it works. Once all others
+ * have voted, its time for the first call is limited, because otherwise any peer that reaches the master's port could
+ * block the run for ever. For other members the round waits as long as they live (RELIABILITY).
  */
 static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
 {
@@ -59,15 +56,15 @@ static void clear_where(struct pccl_remote *remote, enum pccl_call call)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* Returns the outcome for this member: an optimization has an outcome for each group. */
+/* Returns the outcome for this member. An optimization has an outcome for each group. */
 static uint8_t outcome_for(const struct pccl_master *m, const struct pccl_remote *remote, uint8_t kind)
 {
     return kind == PCCL_ROUND_OPTIMIZE ? remote->group->optimize_outcome : m->last_outcome[kind];
 }
 
 /*
- * Sends the result to the members that voted; newcomers of this very round have not. A quiet round begins a new era,
- * and its operations cannot be launched before the view with which it begins.
+ * Sends the result to the members that voted, that is, not to newcomers admitted in this round. A quiet round begins a
+ * new era, whose operations cannot be launched before the view that belongs to it.
  */
 static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
 {
@@ -98,7 +95,7 @@ static void conclude_pending(struct pccl_master *m)
     conclude_round(m, PCCL_ROUND_PENDING, any ? PCCL_ROUND_TRUE : PCCL_ROUND_DONE);
 }
 
-/* Puts the eligible newcomers into their rings. Returns their number and lists them in `added`. */
+/* Adds the eligible newcomers to their rings. Returns their number and lists them in `added`. */
 static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
 {
     uint32_t count = 0, remotes = m->remote_count;
@@ -119,7 +116,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
     return count;
 }
 
-/* Sends EPOCH, then ROUND to the members, WELCOME to the newcomers (PROTOCOL 11.5). */
+/* Sends `epoch_change`, then `round` to the members and `welcome` to the newcomers (PROTOCOL 11.5). */
 static void conclude_update(struct pccl_master *m)
 {
     PCCL_ASSERT(m->departing_count == 0);
@@ -128,7 +125,7 @@ static void conclude_update(struct pccl_master *m)
     if (added != NULL && pccl_master_eligible(m) > 0)
         added_count = admit_all(m, added);
     pccl_master_age_hubs(m);
-    struct pccl_text why, costs; /* no operation is under way that a new view could abort */
+    struct pccl_text why, costs; /* no operation is under way that a new view would abort */
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
     if (added_count > 0)
         pccl_text_format(&why, "%u admitted", added_count);
@@ -145,7 +142,7 @@ static void conclude_update(struct pccl_master *m)
     pccl_master_mark(m, PCCL_STAGE_WARM_UP);
 }
 
-/* Sends EPOCH, if a ring or the costs have changed, then ROUND. */
+/* Sends `epoch_change` if a ring or the costs have changed, then `round`. */
 static void continue_optimization(struct pccl_master *m)
 {
     if (!pccl_master_optimize(m))
@@ -182,7 +179,7 @@ static void wait_for_untried(struct pccl_master *m, uint8_t kind)
                                pccl_duration_str(patience_us));
 }
 
-/* Decides complete rounds. Sending may make a peer depart: then the view is next, and this stage again after it. */
+/* Decides complete rounds. If a send makes a peer depart, the view is created next, and this stage runs again. */
 void pccl_master_decide_rounds(struct pccl_master *m)
 {
     PCCL_ASSERT(m->departing_count == 0);
@@ -232,7 +229,7 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const str
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
 }
 
-/* Withdraws a vote. The answer is the round's outcome if it was already decided, else that the vote is withdrawn. */
+/* Withdraws a vote. The answer is the round's outcome if that has been decided, or the withdrawal. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round)
 {
     if (kind == PCCL_ROUND_SYNC) {
@@ -240,9 +237,9 @@ void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8
         return;
     }
     if (round != m->rounds[kind] || !from->votes[kind])
-        return; /* decided: its ROUND is on the way */
+        return; /* decided: its `round` is on the way */
     if (kind == PCCL_ROUND_OPTIMIZE && m->optimizing)
-        return; /* it ends soon, for all alike */
+        return; /* it ends soon, with one outcome for all */
     from->votes[kind] = false;
     clear_where(from, pccl_call_of_round(kind));
     send_round(m, from, kind, round, PCCL_ROUND_WITHDRAWN);

@@ -1,12 +1,11 @@
 /*
- * Rules of the election, in order. A rule that expels a ballot ends the election; the next one is held without it.
- *  1 A revision grows by one from one synchronization to the next; the first may have any.
- *  2 Members that enforce the popular state do not mix with members that only send or receive.
- *  3 Candidates are votes that offer their content and have the group's next revision; in the first
- *    synchronization the highest one offered. The content with most votes wins; then the one with
- *    most votes that are not fresh; then the one with the lowest peer id.
- *  4 Members with another list of tensors than the winner are expelled.
- *  5 Members that only send and do not have the elected content are expelled.
+ * Rules of the election, in order. If a rule expels a ballot, the election ends and is repeated without that ballot.
+ *   1 The revision grows by one with each synchronization. The first one may have any revision.
+ *   2 Members that enforce the popular state do not mix with members that only send or only receive.
+ *   3 Candidates are votes that offer their content at the group's next revision; in the first synchronization, at the
+ *     highest revision offered. The content with the most votes wins; at a tie, the one with the most votes that are
+ * not fresh, and then the one with the lowest peer id. 4 Members whose list of tensors differs from the winner's are
+ * expelled. 5 Members that only send and do not have the elected content are expelled.
  */
 #include "master/rounds_election.h"
 
@@ -27,7 +26,7 @@ bool pccl_ballot_gives(const struct pccl_ballot *ballot)
 
 /* ---- rules 1 and 2 ---- */
 
-/* Returns true if a ballot is expelled, as do the other rules. */
+/* Returns true if a ballot is expelled. The same is true of the other rules. */
 static bool expel_jumps(struct pccl_ballot *ballots, uint32_t count, uint64_t next)
 {
     bool any = false;
@@ -98,8 +97,9 @@ static bool beats(const struct pccl_ballot *ballots, const struct tally *a, cons
 }
 
 /*
- * Finds the winner. Returns false if no candidate has that revision. A content may be tallied again from a later
- * ballot, which counts fewer votes and so cannot win; usually all members have the same content and there is one tally.
+ * Finds the winner. Returns false if no candidate has this revision. A content may be tallied again from a later
+ * ballot, but with fewer votes, so that tally cannot win. Usually all members have the same content and there is one
+ * tally.
  */
 static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint64_t revision, uint32_t *winner)
 {
@@ -168,7 +168,7 @@ static bool expel_mismatched(struct pccl_ballot *ballots, uint32_t count, const 
 
 static void assign(struct pccl_ballot *ballots, uint32_t count, const struct pccl_ballot *winner)
 {
-    bool held = false; /* a giving member that is not fresh has the tensors that need not be equal */
+    bool held = false; /* true if a donor that is not fresh has the tensors that may differ */
     for (uint32_t i = 0; i < count; i++) {
         ballots[i].takes_unequal = false;
         ballots[i].lacks = ballots[i].torn || !pccl_digest_equal(&ballots[i].content, &winner->content);

@@ -1,19 +1,20 @@
 /*
- * Synchronization of a group's shared state (PROTOCOL 10.5). All members vote with the digests of their content; the
- * election decides (master/rounds_election.h); a member that lacks something receives the names of donors, fetches, and
- * reports the end. The round ends when no member fetches, and only then the group's revision advances. The content
- * itself never passes through the master.
+ * Synchronization of a group's shared state (PROTOCOL 10.5). All members vote with the digests of their content. The
+ * election decides (master/rounds_election.h); a member without the elected content receives the names of donors,
+ * fetches, and reports the end. The round ends when no member fetches, and the group's revision advances at that time.
+ * The content itself never passes through the master.
  *
- * A member that dies has no vote and gives nothing; members that fetched from it receive other donors. If no holder of
- * the elected content is left, the round fails for all. Any other failure of a member fails only its own call.
+ * A member that dies loses its vote and can no longer be a donor; members that fetched from it receive other donors. If
+ * no holder of the elected content is left, the round fails for all. Any other failure of a member fails only its own
+ * call.
  *
- * Equal digests prove equal content only if all members are honest, since other content with the same digest can be
- * made. So if a member fetches, those that voted for the elected content send its proof (state/state.h), and the
- * majority's proof counts, as with the votes. A member with another proof gives nothing, so a forged digest gains a
- * liar no more than a vote.
+ * Equal digests prove equal content only if all members are honest, because other content with the same digest can be
+ * constructed. Therefore, if a member fetches, the members that voted for the elected content send its proof
+ * (state/state.h), and the proof of the majority is accepted. A member with another proof cannot be a donor, so a liar
+ * gains no more from a forged digest than from its vote.
  *
- * A restarted master knows nothing of the round: members vote again with their content at that time, and the election
- * is repeated.
+ * A restarted master has no state of the round: members vote again with their present content, and the election is
+ * repeated.
  */
 #include "core/ticket.h"
 #include "master/rounds_internal.h"
@@ -76,7 +77,7 @@ static void clear_where(struct pccl_remote *remote)
         remote->where.call = PCCL_CALL_NONE;
 }
 
-/* Ends the round, and with it the era of the group. */
+/* Ends the round and the era of the group. */
 static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8_t outcome)
 {
     uint64_t round = group->sync++;
@@ -89,8 +90,8 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     pccl_master_mark(m, PCCL_STAGE_ERAS);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
-        remote->owes_view_ack = false; /* the view can only abort operations of the era that has ended */
-        remote->sole_aborts = 0;       /* they belong to the ended era, too */
+        remote->owes_view_ack = false; /* the view can abort only operations of the era that has ended */
+        remote->sole_aborts = 0;       /* these also belong to the ended era */
         bool takes_part = part_of(remote) != NULL;
         pccl_master_drop_sync_part(m, remote);
         if (!takes_part)
@@ -111,9 +112,7 @@ static void fail(struct pccl_master *m, struct pccl_peer_group *group, const str
 
 /* ---- donors ---- */
 
-/*
- * Returns true if the member holds the elected content. Until the proof is known, all members that voted for it count.
- */
+/* Returns true if the member has the elected content. Until the proof is known, this means that it voted for it. */
 static bool holds(const struct pccl_peer_group *group, const struct pccl_sync_part *part)
 {
     return part != NULL && !part->ballot.lacks &&
@@ -151,9 +150,9 @@ static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const stru
 }
 
 /*
- * Names more donors to a member that fetches, up to the limit, around the ring from its own position on, so that many
- * requesters spread over many donors. If it takes the tensors that need not be equal, donors that have those come
- * first, since no others do.
+ * Names more donors to a member that fetches, up to the limit. Starts at the member's own position in the ring, so that
+ * many requesters spread over many donors. If the member also takes tensors that may differ, donors that have those
+ * come first, because others cannot provide them.
  */
 static void name_donors(struct pccl_master *m, struct pccl_remote *to)
 {
@@ -168,7 +167,7 @@ static void name_donors(struct pccl_master *m, struct pccl_remote *to)
     }
 }
 
-/* Forgets dead donors, so that others may be named. */
+/* Removes dead donors, so that others can be named. */
 static void forget_dead_donors(const struct pccl_master *m, struct pccl_sync_part *part)
 {
     uint32_t kept = 0;
@@ -196,7 +195,7 @@ static void expel(struct pccl_master *m, const struct pccl_peer_group *group, co
     }
 }
 
-/* Sends every member its part in the plan, unless no member must fetch: then the round can end. */
+/* Sends every member its part in the plan, unless no member must fetch and the round can end. */
 static void plan(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_election *election)
 {
     PCCL_ASSERT(!group->sync_planned && election->winner < group->ring_count);
@@ -227,7 +226,8 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(group->ring_count > 0);
     struct pccl_text reason;
-    if (pccl_master_some_are_unable(group, PCCL_ROUND_SYNC, &reason)) { /* it may be the one that has the state */
+    /* the member that cannot take part may be the one with the state */
+    if (pccl_master_some_are_unable(group, PCCL_ROUND_SYNC, &reason)) {
         fail(m, group, &reason);
         return;
     }
@@ -254,10 +254,13 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
 
 /* ---- the proof of the elected content ---- */
 
-/* Members with the elected content: all, those whose proof is pending, and those that sent one particular proof. */
+/*
+ * Support for one proof: numbers of members with the elected content, of members whose proof is pending, and of members
+ * that sent this proof.
+ */
 struct backing {
     uint32_t brought, pending, same, veterans;
-    struct pccl_id least; /* lowest peer id among the latter */
+    struct pccl_id least; /* lowest peer id among the members that sent this proof */
 };
 
 static struct backing backing_of(const struct pccl_peer_group *group, const struct pccl_proof *proof)
@@ -279,7 +282,7 @@ static struct backing backing_of(const struct pccl_peer_group *group, const stru
     return backing;
 }
 
-/* Returns true if `a` wins, as in the election: most members, then most that are not fresh, then the lowest id. */
+/* Returns true if `a` wins. As in the election: more members, then more that are not fresh, then the lower id. */
 static bool backs_more(const struct backing *a, const struct backing *b)
 {
     if (a->same != b->same)
@@ -300,8 +303,8 @@ static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *g
 }
 
 /*
- * Returns true if the proof is known: more than half of the members with the content have sent the same one, or all
- * have sent theirs and it is the most frequent one.
+ * Returns true if the proof is known: more than half of the members with the content have sent it, or all of them have
+ * sent proofs and it is the most frequent one.
  */
 static bool find_proof(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -339,8 +342,8 @@ static bool all_have_voted(const struct pccl_peer_group *group)
 }
 
 /*
- * Names donors to members that fetch: `only`, which has just become a donor; or if NULL, after the election or a
- * departure, any donors.
+ * Names donors to members that fetch. `only` is a member that has just become a donor; NULL after the election or a
+ * departure, when any donors may be named.
  */
 static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only,
                         uint32_t givers)
@@ -352,7 +355,7 @@ static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, co
         if (only == NULL)
             forget_dead_donors(m, part);
         if (part->donor_count == givers || part->donor_count == PCCL_STATE_DONORS_MAX)
-            continue; /* it knows all donors, or enough */
+            continue; /* it knows all donors or has enough */
         if (only == NULL)
             name_donors(m, group->ring[i]);
         else if (gives(only))
@@ -365,7 +368,7 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
     bool any_part = false, any_fetches = false, any_holds = false, any_vouches = false;
     uint32_t givers = 0;
     if (!group->sync_proven && find_proof(m, group))
-        only = NULL; /* all of them may be donors now */
+        only = NULL; /* any member may be a donor now */
     for (uint32_t i = 0; i < group->ring_count; i++) {
         const struct pccl_sync_part *part = part_of(group->ring[i]);
         any_part = any_part || part != NULL;
@@ -375,7 +378,7 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
         any_vouches = any_vouches || (part != NULL && part->vouches);
     }
     if (!any_part) {
-        group->sync_planned = group->sync_proven = false; /* the voters have all left: the round starts over */
+        group->sync_planned = group->sync_proven = false; /* all voters have left, so the round starts over */
         return;
     }
     if (any_fetches && givers == 0 && any_vouches)
@@ -393,7 +396,7 @@ static void go_on(struct pccl_master *m, struct pccl_peer_group *group, const st
     name_to_all(m, group, only, givers);
 }
 
-/* Advances a due round. If sending or the election has made a peer depart, it stays due: the view is next. */
+/* Advances a due round. If a peer has departed, the round stays due, because the view is created first. */
 static void decide(struct pccl_master *m, struct pccl_peer_group *group)
 {
     if (!group->sync_planned && all_have_voted(group))
@@ -434,7 +437,7 @@ static bool is_of_open_round(struct pccl_master *m, struct pccl_remote *from, ui
     return false;
 }
 
-/* Handles a vote: the member's digests and strategy. The last vote triggers the election. */
+/* Handles a vote. The last vote triggers the election. */
 static void take_vote(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sync_vote *vote)
 {
     struct pccl_peer_group *group = from->group;
@@ -472,7 +475,7 @@ static void take_proof(struct pccl_master *m, struct pccl_remote *from, const st
     struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
     if (pccl_master_is_last_round(proof->round, group->sync))
-        return; /* the round has ended without it */
+        return; /* the round has ended without this proof */
     if (proof->round != group->sync || part == NULL || !part->vouches) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it confirmed content that it was not asked to confirm");
         return;
@@ -489,7 +492,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     struct pccl_peer_group *group = from->group;
     struct pccl_sync_part *part = from->sync_part;
     if (pccl_master_is_last_round(done->round, group->sync))
-        return; /* the round has ended without it */
+        return; /* the round has ended without this member */
     if (done->round != group->sync || part == NULL || !part->fetches) {
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it reported a fetch that was not requested");
         return;
@@ -502,7 +505,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     part->ballot.takes_unequal = part->ballot.takes_unequal && part->failed;
     part->holds_unequal = part->holds_unequal || (takes_unequal && !part->failed);
     if (part->failed) {
-        part->vouches = false; /* its proof is no longer waited for */
+        part->vouches = false; /* its proof is no longer awaited */
     } else if (!part->vouches) {
         part->proof = group->sync_proof;
     }
@@ -526,7 +529,7 @@ void pccl_master_sync_message(struct pccl_master *m, struct pccl_remote *from, c
         take_done(m, from, &msg->as.sync_done);
 }
 
-/* Withdraws a vote before the election; after it the round must end first. */
+/* Withdraws a vote before the election. After the election the round must end first. */
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round)
 {
     if (round != from->group->sync || from->sync_part == NULL || from->group->sync_planned)
@@ -536,7 +539,7 @@ void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, 
     send_round(m, from, round, PCCL_ROUND_WITHDRAWN);
 }
 
-/* ---- for "who is where" ---- */
+/* ---- for where.c and pages ---- */
 
 bool pccl_master_has_voted_sync(const struct pccl_remote *remote)
 {

@@ -1,10 +1,13 @@
-/* Lists of tensors in the members' votes: kept once for each structure, to name the first tensor that differs. */
+/*
+ * Lists of tensors in the members' votes, stored once for each structure, so that the first tensor that differs can be
+ * named.
+ */
 #include "kernels/reduce.h"
 #include "master/rounds_internal.h"
 
 #include <string.h>
 
-/* Returns a part that has the list of tensors of this structure; NULL: none. */
+/* Returns a part that has the list of tensors of this structure; NULL if none exists. */
 static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_group *group,
                                                      const struct pccl_digest *structure)
 {
@@ -16,7 +19,7 @@ static const struct pccl_sync_part *holder_of_shapes(const struct pccl_peer_grou
     return NULL;
 }
 
-/* Keeps names, types and lengths of the first tensors, if there is memory for them. */
+/* Stores names, types and lengths of the first tensors if there is enough memory. */
 static void keep_lines(struct pccl_master *m, struct pccl_sync_part *part, const struct pccl_msg_sync_vote *vote)
 {
     uint32_t count = vote->lines_count;
@@ -62,7 +65,7 @@ static void describe_tensor(const struct pccl_sync_part *part, uint32_t at, stru
                      line->unequal != 0 ? ", allowed to differ" : "");
 }
 
-/* Returns true if the tensor of this number is known, or known not to exist. */
+/* Returns true if the tensor with this number is known, or known not to exist. */
 static bool has_line(const struct pccl_sync_part *part, uint32_t at)
 {
     bool kept = part->lines != NULL && part->line_names != NULL;
@@ -74,7 +77,7 @@ void pccl_master_name_difference(const struct pccl_peer_group *group, const stru
 {
     const struct pccl_sync_part *its = holder_of_shapes(group, &odd->ballot.structure);
     const struct pccl_sync_part *theirs = holder_of_shapes(group, &elected->ballot.structure);
-    uint32_t at = 0; /* bounded by both lists: a liar may send a shorter list with the same structure */
+    uint32_t at = 0; /* limited by both lists, because a liar may send a shorter list with the same structure */
     while (its != NULL && theirs != NULL && at < its->shape_count && at < theirs->shape_count &&
            its->shapes[at].hash == theirs->shapes[at].hash)
         at++;

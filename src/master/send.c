@@ -1,4 +1,4 @@
-/* Sends messages to peers. Does not know their contents. */
+/* Sends messages to peers. */
 #include "master/output.h"
 #include "master/roster.h"
 

@@ -1,4 +1,4 @@
-/* Shortages of peers, kept to explain failures. It does not decide any failure. */
+/* Stores the shortages of peers, to explain failures. */
 #include "master/shortages.h"
 #include "master/output.h"
 

@@ -1,6 +1,6 @@
 /*
- * State of the master. Read only by src/master and the simulator's checkers. The headers of the other files define the
- * legal changes; tests/tidy/layers.txt lists the order of these files.
+ * State of the master. Read only by src/master and the simulator's checkers. The other headers define the permitted
+ * changes; tests/tidy/layers.txt lists the order of these files.
  */
 #ifndef PCCL_MASTER_STATE_H
 #define PCCL_MASTER_STATE_H
@@ -13,22 +13,22 @@
 #include "master/tally.h"
 
 /*
- * Decisions that concern more than the sender of a message, in this order (reasons: master.c). Events record facts and
- * mark the dependent stages as due.
+ * Decisions that affect more peers than the sender of a message, in this order (see master.c for the reasons). Events
+ * record facts and mark the dependent stages as due.
  */
 enum pccl_master_stage {
-    PCCL_STAGE_ERAS,      /* forgets the operations of ended eras */
+    PCCL_STAGE_ERAS,      /* drops the operations of ended eras */
     PCCL_STAGE_STRANGERS, /* refuses connections that sent no hello in time */
     PCCL_STAGE_SILENCE,   /* makes silent peers depart; sends heartbeats */
-    /* commits operations that the others have finished, then makes a view without the departing peers */
+    /* commits operations that the others have finished, then creates a view without the departing peers */
     PCCL_STAGE_DEPARTURES,
     PCCL_STAGE_RECOVERY,   /* continues a run after a restart, when the reports suffice */
     PCCL_STAGE_FOUNDING,   /* founds a run if none exists */
     PCCL_STAGE_LINKS,      /* decides on failed links: another ring, or one end is removed */
-    PCCL_STAGE_OPERATIONS, /* decides held aborts */
+    PCCL_STAGE_OPERATIONS, /* executes held aborts */
     PCCL_STAGE_WARM_UP,    /* requests links for newcomers; refuses those that take too long */
     PCCL_STAGE_TESTS,      /* ends overdue link tests */
-    PCCL_STAGE_ROUNDS,     /* decides joint rounds in which all have voted: admits newcomers, adopts rings */
+    PCCL_STAGE_ROUNDS,     /* decides joint rounds in which all have voted, which admit newcomers and adopt rings */
     PCCL_STAGE_SYNCS,      /* decides synchronizations of shared state */
     PCCL_STAGE_SEARCHES,   /* searches for better rings in the background */
     PCCL_STAGE_VERDICTS,   /* finds slow or hanging peers and links in the reports */
@@ -43,24 +43,24 @@ struct pccl_master {
     struct pccl_prng prng;
     uint64_t now_us, started_us, deadline_us;
     bool shut;
-    uint32_t due; /* set of due stages, as bits */
+    uint32_t due; /* due stages, as a bit set */
 
-    bool founded;                            /* a run exists */
-    bool founded_by_newcomer;                /* ... which was founded in this boot */
-    uint64_t found_us;                       /* earliest time for a newcomer to found a run */
-    bool hold_logged;                        /* logged that newcomers wait for found_us */
-    struct pccl_id run_key;                  /* secret of the members: proves that a peer was one */
-    struct pccl_id lineage;                  /* public digest of run_key: the name of the run */
-    struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* lineages that ended in this boot; their members are not readmitted */
+    bool founded;                            /* true if a run exists */
+    bool founded_by_newcomer;                /* true if the run was founded in this boot */
+    uint64_t found_us;                       /* earliest time at which a newcomer may found a run */
+    bool hold_logged;                        /* true if the wait of newcomers for found_us has been logged */
+    struct pccl_id run_key;                  /* secret of the run's members, which proves membership */
+    struct pccl_id lineage;                  /* public digest of run_key, which is the name of the run */
+    struct pccl_id over[PCCL_RUNS_OVER_MAX]; /* runs that ended in this boot; their members are not readmitted */
     uint32_t over_count;
     struct pccl_epoch epoch;
-    uint64_t rounds[PCCL_ROUND_KINDS]; /* numbers of the open rounds; SYNC: unused, see the groups */
+    uint64_t rounds[PCCL_ROUND_KINDS]; /* numbers of the open rounds; SYNC is unused, see the groups */
     uint8_t last_outcome[PCCL_ROUND_KINDS];
-    /* time since when only untried members are missing; 0: others are missing */
+    /* time since which only untried members are missing; 0 if others are missing */
     uint64_t untried_since_us[PCCL_ROUND_KINDS];
 
-    bool optimizing;         /* an optimization is under way; all have voted for it */
-    uint64_t tests_begin_us; /* estimates since this time are fresh */
+    bool optimizing;         /* true if an optimization for which all have voted is under way */
+    uint64_t tests_begin_us; /* estimates made since this time are fresh */
     uint64_t tests_end_us;   /* last time at which a test may begin */
     uint64_t last_test, last_ticket, last_verdict;
 
@@ -74,11 +74,11 @@ struct pccl_master {
     struct pccl_hash_key hash; /* key of all tables */
     struct pccl_table by_id, by_conn, strangers_by_conn;
     struct pccl_table groups_by_number;
-    struct pccl_table queues, sites; /* of newcomers */
+    struct pccl_table queues, sites; /* newcomers by group, and by address */
     struct pccl_list_node stale_queues;
     uint32_t newcomer_count;    /* newcomers in queues */
-    uint64_t newcomers_due_us;  /* lower bound of the queues' due_us */
-    uint64_t newcomers_visited; /* total steps through queues: the cost of waiting newcomers */
+    uint64_t newcomers_due_us;  /* lower bound of due_us of all queues */
+    uint64_t newcomers_visited; /* total steps through queues, a measure of the cost of waiting newcomers */
     struct pccl_names names;    /* names of the remotes */
     struct pccl_stranger *oldest_stranger, *newest_stranger;
     struct pccl_peer_group **groups;

@@ -1,6 +1,6 @@
 /*
- * Representations of a group: a problem for the solver, which identifies members by number, and text for members that
- * request it, for the log and for the driver's file.
+ * Representations of a group: a problem for the solver, which identifies members by number, and a text, for members
+ * that request it, for the log and for the driver's file.
  */
 #include "master/links.h"
 #include "master/output.h"
@@ -21,7 +21,7 @@ static uint64_t solver_rate(const struct pccl_tuning *tuning, const struct pccl_
 
 static size_t problem_cells(uint32_t count) { return (size_t)count * count; }
 
-/* Numbers the members the same way for every ring, so that a search can be repeated after its answer was adopted. */
+/* Numbers the members independently of the ring, so that a search can be repeated after its answer was adopted. */
 static void number_members(struct pccl_peer_group *group)
 {
     uint32_t number = 0;
@@ -75,8 +75,8 @@ void pccl_master_free_problem(struct pccl_master *m, struct pccl_ring_problem *p
 
 enum {
     LOGGED_MEMBERS_MAX = 32,    /* largest ring that is logged link by link */
-    LINK_LINE_BYTES_LEAST = 27, /* shortest text of a link */
-    KEPT_MS = 1000,             /* time for which a report is kept */
+    LINK_LINE_BYTES_LEAST = 27, /* minimum length of the text of a link */
+    KEPT_MS = 1000,             /* time for which a report is reused */
 };
 
 static struct pccl_topology_link link_of(const struct pccl_master *m, const struct pccl_remote *from,
@@ -92,7 +92,7 @@ static struct pccl_topology_link link_of(const struct pccl_master *m, const stru
                                        .source = figure.source};
 }
 
-/* Adds the link between two members; as unreachable if a given problem has it so. Returns false if out of memory. */
+/* Adds the link between two members, as unreachable if `problem` says so. Returns false if out of memory. */
 static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem *problem,
                      const struct pccl_remote *from, const struct pccl_remote *to, struct pccl_topology_report *report)
 {
@@ -104,7 +104,7 @@ static bool add_link(const struct pccl_master *m, const struct pccl_ring_problem
     return pccl_topology_report_add(report, &link);
 }
 
-/* Fills in the report; without a problem, only the ring's links. Returns false if out of memory. */
+/* Fills in the report, with only the ring's links if `problem` is NULL. Returns false if out of memory. */
 static bool fill(const struct pccl_master *m, const struct pccl_peer_group *group,
                  const struct pccl_ring_problem *problem, struct pccl_topology_report *report)
 {
@@ -131,7 +131,8 @@ static bool fill(const struct pccl_master *m, const struct pccl_peer_group *grou
 }
 
 /*
- * Prints the report with all links if that fits a message, else with the ring's links, else empty. Returns the length.
+ * Prints the report and returns its length: with all links if this fits in a message, otherwise with the ring's links.
+ * Returns 0 if that does not fit either, or out of memory.
  */
 static size_t print(struct pccl_master *m, struct pccl_peer_group *group, char *text)
 {
@@ -164,7 +165,7 @@ void pccl_master_forget_report(struct pccl_master *m, struct pccl_peer_group *gr
     tuning->text_bytes = 0;
 }
 
-/* Makes the report and keeps it for a while, since all members may ask at once. */
+/* Creates the report and keeps it for a while, because all members may request it at the same time. */
 static void draw(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -208,7 +209,7 @@ static void log_ring(struct pccl_master *m, const struct pccl_peer_group *group)
 
 void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    pccl_master_forget_report(m, group); /* it is outdated */
+    pccl_master_forget_report(m, group); /* the stored report is outdated */
     if (group->ring_count < 2)
         return;
     log_ring(m, group);

@@ -1,11 +1,11 @@
 /*
- * Optimization of the topology: tests (topology_tests.c), a search for the best ring in another thread, links along
- * that ring, and its adoption, all within the joint call. Each group passes through these phases on its own; the round
- * ends when all groups have.
+ * Optimization of the topology within a joint call: tests (topology_tests.c), a search for the best ring in another
+ * thread, links along that ring, and its adoption. Each group passes through these phases independently; the round ends
+ * when all groups have.
  *
  * If a ring is not proven to be the best, the search continues in the background, and the next joint topology call
- * adopts its result, unless the membership or the ring has changed by then. When figures have moved, an update starts a
- * short search and waits for it, so that a group can leave a link that became slow.
+ * adopts its result, unless the membership or the ring has changed by then. After a change of figures, an update starts
+ * a short search and waits for it, so that a group can leave a link that became slow.
  */
 #include "master/links.h"
 #include "master/shortages.h"
@@ -16,10 +16,10 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS_MAX = 3,       /* searches in one optimization, since a link of the new ring may fail to come up */
-    GAIN_PERMILLE = 20,     /* a ring is adopted if its slowest link is faster by this share, */
-    LATENCY_PERMILLE = 100, /* or about as fast, with a latency lower by this share */
-    LINKS_MS = 2000,        /* time for the links of a new ring to come up */
+    ATTEMPTS_MAX = 3,       /* searches in one optimization, because a link of the new ring may fail to open */
+    GAIN_PERMILLE = 20,     /* gain in the rate of the slowest link for which a ring is adopted */
+    LATENCY_PERMILLE = 100, /* reduction of latency for which it is adopted at about the same rate */
+    LINKS_MS = 2000,        /* time allowed for opening the links of a new ring */
     SEEDS = 0x70636c,       /* seed of the first search */
 };
 
@@ -43,14 +43,14 @@ static void forget_better(struct pccl_master *m, struct pccl_tuning *tuning)
     tuning->better_count = 0;
 }
 
-/* Keeps a ring, given by the members' numbers, for adoption. */
+/* Stores a ring, given by the members' numbers, for later adoption. */
 static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     struct pccl_tuning *tuning = &group->tuning;
     forget_better(m, tuning);
     tuning->better = pccl_allocate(&m->memory, group->ring_count * sizeof *tuning->better);
     if (tuning->better == NULL)
-        return; /* the ring stays */
+        return; /* the present ring stays */
     for (uint32_t i = 0; i < group->ring_count; i++)
         for (uint32_t k = 0; k < group->ring_count; k++)
             if (group->ring[k]->number == ring[i])
@@ -63,7 +63,7 @@ static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, co
 
 enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
 
-/* Returns the state of the ring's links. A link that could not be opened counts as unreachable from now on. */
+/* Returns the state of the ring's links. Marks a link that could not be opened as unreachable. */
 static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
     enum links links = LINKS_STAND;
@@ -91,7 +91,7 @@ static void end_search(struct pccl_master *m, struct pccl_peer_group *group)
     group->tuning.ticket = 0;
 }
 
-/* Ends searches in the background, so that no call waits for one; they start over later. */
+/* Ends searches in the background, so that no call waits for one. They start over later. */
 static void end_background_searches(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {
@@ -103,7 +103,7 @@ static void end_background_searches(struct pccl_master *m)
     }
 }
 
-/* Returns false if the search could not begin. */
+/* Returns false if the search could not begin for lack of memory. */
 static bool begin_search(struct pccl_master *m, struct pccl_peer_group *group, bool background)
 {
     PCCL_ASSERT(group->ring_count > 2);
@@ -146,7 +146,7 @@ static void fail(struct pccl_peer_group *group, const char *reason)
     group->tuning.phase = PCCL_TUNING_OVER;
 }
 
-/* Keeps the ring that the search found, if it is worth the change, and requests its links. */
+/* Stores the ring that the search found, if it is worth the change, and requests its links. */
 static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_ring_problem problem;
@@ -163,7 +163,7 @@ static void take_answer(struct pccl_master *m, struct pccl_peer_group *group, co
     pccl_master_arm(m, group->tuning.patience_us);
 }
 
-/* Handles the answer to an optimization's search. */
+/* Handles the answer to the search of an optimization. */
 static void answered(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_master_event *event)
 {
     struct pccl_tuning *tuning = &group->tuning;
@@ -195,14 +195,14 @@ void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *e
     if (tuning->phase == PCCL_TUNING_SEARCH && same_ring)
         answered(m, group, event);
     else if (found)
-        take_answer(m, group, event); /* of a search in the background, or for an update */
+        take_answer(m, group, event); /* the search was in the background or for an update */
     tuning->unproven = found && !event->answer->proven && !tuning->background;
     pccl_master_mark(m, PCCL_STAGE_ROUNDS);
     if (tuning->background)
         pccl_master_mark(m, PCCL_STAGE_SEARCHES);
 }
 
-/* Runs one search at a time, since each takes a processor for seconds. */
+/* Runs only one search at a time, because each uses a processor for seconds. */
 void pccl_master_search_in_background(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -212,12 +212,12 @@ void pccl_master_search_in_background(struct pccl_master *m)
         struct pccl_peer_group *group = m->groups[i];
         bool wanted = group->tuning.unproven && group->ring_count > 2;
         group->tuning.unproven = false;
-        if (wanted && begin_search(m, group, true)) /* fails only if out of memory */
+        if (wanted && begin_search(m, group, true)) /* false only if out of memory */
             return;
     }
 }
 
-/* Returns true if links of the ring found for this update are still coming up and time is left. */
+/* Returns true if links of the better ring found for this update are still being opened and time is left. */
 static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     const struct pccl_tuning *tuning = &group->tuning;
@@ -225,7 +225,7 @@ static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group
            m->now_us < tuning->patience_us && look_at_links(m, group, tuning->better) == LINKS_COME;
 }
 
-/* Each update has one search; figures that move during it are left to the next update. */
+/* Starts at most one search per update. Figures that change during it are left to the next update. */
 bool pccl_master_update_waits_for_rings(struct pccl_master *m)
 {
     bool waits = false;
@@ -275,7 +275,7 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     struct pccl_ring_worth was, is;
     if (!pccl_master_ring_is_ready(m, group))
         return false;
-    group->tuning.replans = false; /* otherwise a peer that updates while pending rounds ask for it would never stop */
+    group->tuning.replans = false; /* otherwise pending rounds would return true again after every update */
     if (!pccl_master_weigh_better_ring(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
@@ -314,7 +314,7 @@ static void begin(struct pccl_master *m, struct pccl_peer_group *group)
     tuning->failed = false;
     tuning->attempts = 0;
     tuning->unproven = tuning->replans = false;
-    tuning->assumed_rate = 0; /* tests are better evidence */
+    tuning->assumed_rate = 0; /* the tests provide better estimates */
     end_search(m, group);     /* the estimates that it uses are about to change */
     pccl_text_clear(&tuning->reason);
     if (group->ring_count < 2)
@@ -338,13 +338,13 @@ static void search(struct pccl_master *m, struct pccl_peer_group *group)
     if (group->ring_count < 3)
         return; /* only one ring is possible */
     if (tuning->attempts++ == ATTEMPTS_MAX)
-        return; /* the ring stays */
+        return; /* the present ring stays */
     tuning->phase = PCCL_TUNING_SEARCH;
     if (!begin_search(m, group, false))
         fail(group, "the master ran out of memory");
 }
 
-/* Moves a group through the phases as far as possible now. */
+/* Advances a group through the phases as far as is possible now. */
 static void advance(struct pccl_master *m, struct pccl_peer_group *group)
 {
     PCCL_ASSERT(m->optimizing);
@@ -352,7 +352,7 @@ static void advance(struct pccl_master *m, struct pccl_peer_group *group)
     if (tuning->phase == PCCL_TUNING_TESTS && !pccl_master_run_tests(m, group))
         search(m, group);
     if (tuning->phase == PCCL_TUNING_SEARCH && tuning->ring_version != group->ring_version)
-        search(m, group); /* the ring has changed: the search under way is void */
+        search(m, group); /* the ring has changed, so the search under way is invalid */
     if (tuning->phase != PCCL_TUNING_LINKS)
         return;
     enum links links = pccl_master_has_better(group) ? look_at_links(m, group, tuning->better) : LINKS_FAILED;

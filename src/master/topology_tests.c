@@ -1,15 +1,15 @@
 /*
- * Estimates of the links between members, from tests and operations: the only source for the search for rings and for
- * the cost data of views, of which this file knows nothing. Also the tests of an optimization: which paths are tested
- * when.
+ * Estimates of the links between members, from tests and operations, for the search for rings and the cost data of
+ * views; and the order of the tests in an optimization.
  *
- * A test covers one path: a member loads it and reports the received amount. Each member loads one path at a time and
- * receives over one, from another member than the one it loads. So all test at once, as all send at once in a ring, and
- * the answers of a test do not wait behind the load of the opposite path. Only paths without a fresh figure are tested.
- * When the time of the optimization is up no test begins; the next optimization tests the rest.
+ * A test covers one path: a member loads it and reports the amount that was received. Each member loads one path at a
+ * time and receives over one path from another member than the one it loads. So all members test at the same time, just
+ * as all send at the same time in a ring, and the answers of a test do not wait behind the load of the opposite path.
+ * Only paths without a fresh figure are tested. No test begins after the time of the optimization; the next
+ * optimization tests the remaining paths.
  *
- * The tests of a member end when it dies, and one that does not report in time is excluded from further tests. Neither
- * costs more than the paths of that member, since the lost time is added to the time of the others.
+ * The tests of a member end when it dies, and a member that does not report in time is excluded from further tests.
+ * Both cost only the paths of that member, because the lost time is added to the time of the others.
  */
 #include "core/ticket.h"
 #include "master/shortages.h"
@@ -19,7 +19,7 @@
 #include "master/topology_internal.h"
 #include "wire/cost.h"
 
-enum { UNREACHABLE_FRESH_MS = 30000 }; /* tried again after this time */
+enum { UNREACHABLE_FRESH_MS = 30000 }; /* age after which an unreachable path is tested again */
 
 /* ---- places ---- */
 
@@ -37,7 +37,7 @@ bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl_peer_group *gro
         group->by_place = by_place;
         if (group->matrix.places > 0 &&
             (place >= PCCL_OPTIMIZE_PEERS_MAX ||
-             !pccl_matrix_reserve(&group->matrix, place + 1))) { /* the member can do without */
+             !pccl_matrix_reserve(&group->matrix, place + 1))) { /* the matrix cannot grow, so it is dropped */
             pccl_matrix_fini(&group->matrix);
             pccl_matrix_init(&group->matrix, &m->memory);
             group->tuning.known = false;
@@ -93,7 +93,7 @@ void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *f
     from->group->tuning.moved = from->group->tuning.moved || moved;
 }
 
-/* Records that a test failed locally, which shows nothing about the path: it is not repeated in this optimization. */
+/* Records that a test failed for local reasons, so that it is not repeated in this optimization. */
 static void note_inconclusive(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
     struct pccl_figure *figure = pccl_master_find_figure(from, to);
@@ -107,12 +107,12 @@ static bool is_stale(const struct pccl_master *m, const struct pccl_remote *from
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
     if (m->optimizing && figure != NULL && figure->at_us != 0 && figure->at_us >= m->tests_begin_us &&
         figure->source != PCCL_FIGURE_TRAFFIC)
-        return false; /* learned in this optimization, however short `fresh_ms` is */
+        return false; /* recorded in this optimization, so `fresh_ms` does not apply */
     if (figure == NULL || figure->source == PCCL_FIGURE_NONE)
         return true;
     uint64_t promised = figure->tested_rate / 1000 * from->group->tuning.share;
     if (figure->source == PCCL_FIGURE_TRAFFIC && pccl_rate_moved(promised, figure->rate))
-        return true; /* its rate changes, so a test is better than the chance results of operations */
+        return true; /* its rate changes, so a test is better than the rates of operations */
     uint64_t fresh_ms = m->config.fresh_ms;
     if (figure->source == PCCL_FIGURE_UNREACHABLE)
         fresh_ms = pccl_min_u64(fresh_ms, UNREACHABLE_FRESH_MS);
@@ -124,9 +124,9 @@ void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *fro
     struct pccl_figure *figure = pccl_master_find_figure(from, to), *back = pccl_master_find_figure(to, from);
     if (figure == NULL || back == NULL)
         return;
-    /* If a link is up, data flows over it, and another connection failed. */
+    /* If a link is up, data flows over it, so another connection failed. */
     put(m, figure, pccl_master_holds_link(from, to) ? PCCL_FIGURE_NONE : PCCL_FIGURE_UNREACHABLE, 0, 0);
-    if (!pccl_master_holds_link(to, from) && is_stale(m, to, from)) /* otherwise a better figure is known */
+    if (!pccl_master_holds_link(to, from) && is_stale(m, to, from)) /* otherwise there is a better figure */
         put(m, back, PCCL_FIGURE_UNREACHABLE, 0, 0);
 }
 
@@ -174,7 +174,7 @@ void pccl_master_calibrate_tests(struct pccl_peer_group *group)
         const struct pccl_figure *figure =
             pccl_master_find_figure(group->ring[i], group->ring[(i + 1) % group->ring_count]);
         if (figure == NULL || figure->tested_rate == 0)
-            continue; /* a change of the others would have been reported */
+            continue; /* changes of the others would have been reported */
         shares[pccl_min_u64(1000, figure->rate * 1000 / figure->tested_rate)]++;
         count++;
     }
@@ -200,12 +200,12 @@ struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, con
 }
 
 enum {
-    LIMIT_LEAST_MS = 80,    /* a shorter test shows nothing */
-    LIMIT_MOST_MS = 2000,   /* limit of one test */
-    ROUND_TRIPS_BEFORE = 6, /* before the first data: dial, and measure the round trip */
-    ROUND_TRIPS_LEAST = 12, /* minimum of a test, because a connection starts slowly */
-    REPORT_MS = 4500,       /* beyond its limit: time to dial and to deliver the report */
-    EXTENSION_MS = 5000,    /* maximum, for failed tests */
+    LIMIT_LEAST_MS = 80,    /* a shorter test is inconclusive */
+    LIMIT_MOST_MS = 2000,   /* maximum duration of one test */
+    ROUND_TRIPS_BEFORE = 6, /* round trips before the first data, for the dial and the measurement of the round trip */
+    ROUND_TRIPS_LEAST = 12, /* minimum duration of a test in round trips, because a connection starts slowly */
+    REPORT_MS = 4500,       /* additional time to dial and to deliver the report */
+    EXTENSION_MS = 5000,    /* maximum time added for failed tests */
 };
 
 void pccl_master_begin_tests(struct pccl_peer_group *group)
@@ -236,7 +236,7 @@ static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
 
 /* ---- one test ---- */
 
-/* Returns the number of tests that `from` must still load or `to` must still receive, whichever is larger. */
+/* Returns the number of tests that `from` must still load, or that `to` must still receive if that is larger. */
 static uint32_t tests_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = from->group;
@@ -249,8 +249,8 @@ static uint32_t tests_left(const struct pccl_master *m, const struct pccl_remote
 }
 
 /*
- * Returns the time limit of a test: its share of the remaining time; on long paths at least the time that a connection
- * needs to reach its full rate.
+ * Returns the time limit of a test: an equal part of the remaining time, but on long paths at least the time that a
+ * connection needs to reach its full rate.
  */
 static uint32_t limit_of(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
@@ -298,8 +298,8 @@ static bool try_test(struct pccl_master *m, struct pccl_remote *from, struct pcc
 }
 
 /*
- * Finds a member for it to load, and one to load it. Without one, a member that becomes free later finds it. The search
- * follows the ring, so that the links of the ring are tested first.
+ * Finds a member for `remote` to load, and one to load `remote`. If none is free, a member that becomes free later will
+ * find `remote`. Searches along the ring, so that the links of the ring are tested first.
  */
 static void look(struct pccl_master *m, struct pccl_remote *remote)
 {
@@ -340,7 +340,7 @@ static void end_test(struct pccl_master *m, struct pccl_remote *from)
     to->test.looks = true;
 }
 
-/* Adds the lost time to the time of the other tests. */
+/* Adds the time lost in a test to the time of the other tests. */
 static void extend(struct pccl_master *m, const struct pccl_remote *from)
 {
     uint64_t most_us = m->tests_begin_us + (m->config.optimize_ms + (uint64_t)EXTENSION_MS) * 1000;
@@ -356,7 +356,7 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
     if (known && measured->failed == 0 && measured->rate != 0)
         note_test(m, from, to, measured->rtt_us, measured->rate);
     else if (known && measured->failed != 0 &&
-             /* shows nothing about the path */
+             /* the failure says nothing about the path */
              (measured->how == 0 || pccl_master_reported_shortage_since(to, from->test.begun_us)))
         note_inconclusive(m, from, to);
     else if (known)

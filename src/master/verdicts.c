@@ -1,15 +1,15 @@
-/* Suspicions and verdicts of a group: stores reports, and turns the results of comparisons into verdicts. */
+/* Stores the reports of a group's members, and turns the results of comparisons into suspicions and verdicts. */
 #include "master/verdicts_internal.h"
 #include "core/rule.h"
 
 #include <string.h>
 
 enum {
-    HITS_HANG = 2, /* comparisons in a row, PCCL_VERDICTS_EVERY_US apart, that make a verdict */
+    HITS_HANG = 2, /* number of consecutive comparisons, PCCL_VERDICTS_EVERY_US apart, that make a verdict */
     HITS_SLOW = 3,
-    MISSES_HANG = 2, /* ... and that end it */
+    MISSES_HANG = 2, /* number that end it */
     MISSES_SLOW = 3,
-    OPERATIONS_MOST = 1000000, /* limit for one report */
+    OPERATIONS_MOST = 1000000, /* maximum in one report */
 };
 
 static const uint64_t time_most_us = UINT64_C(1000000000000), bytes_most = UINT64_C(1) << 50;
@@ -25,7 +25,7 @@ static const struct pccl_seen_link *find_link(const struct pccl_seen_link *links
     return NULL;
 }
 
-/* Returns the time that operations took within the report's window; a link may be idle for the rest. */
+/* Returns the time that operations took within the report's window. A link may be idle for the rest. */
 static uint64_t time_of(const struct pccl_msg_sight *sight)
 {
     uint64_t window_us = sight->window_ms * UINT64_C(1000);
@@ -84,7 +84,7 @@ static void drop(struct pccl_verdicts *verdicts, uint32_t at)
     memmove(&verdicts->entries[at], &verdicts->entries[at + 1], (verdicts->count - at) * sizeof *verdicts->entries);
 }
 
-/* Returns true if its peer has a new report: silence neither confirms nor refutes slowness. */
+/* Returns true if this peer has a new report. Without one, slowness is neither confirmed nor refuted. */
 static bool has_news(const struct pccl_judgment *j, const struct pccl_id *peer)
 {
     const struct pccl_witness *witness = pccl_witness_fresh(j, j->witnesses->find(j->witnesses->context, peer));
@@ -121,7 +121,7 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
     return true;
 }
 
-/* Resets the time after a comparison that does not show enough. */
+/* Sets the time since which the verdict is sufficient for an expulsion, or resets it if the last comparison was not. */
 static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
     if (!entry->holds || !entry->enough)
@@ -140,7 +140,7 @@ static bool doubt(const struct pccl_judgment *j, struct pccl_verdict_entry *entr
     return ++entry->misses >= (hang ? MISSES_HANG : MISSES_SLOW) || !entry->holds;
 }
 
-/* Forgets a suspicion, or marks a verdict as over. Returns true if it was a verdict. */
+/* Deletes a suspicion, or marks a verdict as over. Returns true if it was a verdict. */
 static bool end(struct pccl_verdicts *verdicts, uint32_t at)
 {
     struct pccl_verdict_entry *entry = &verdicts->entries[at];
@@ -153,7 +153,7 @@ static bool end(struct pccl_verdicts *verdicts, uint32_t at)
     return held;
 }
 
-/* Updates the entries, last to first because some are dropped. Returns true if a verdict began or ended. */
+/* Updates the entries, last to first because some are deleted. Returns true if a verdict began or ended. */
 static bool conclude(struct pccl_judgment *j, uint64_t *last_number)
 {
     struct pccl_verdicts *verdicts = j->verdicts;

@@ -1,17 +1,17 @@
 /*
- * Finds the cause of an operation that hangs: follows the waits from peer to peer to one that does not wait. Around a
- * ring all peers wait; if each of them waits for another one, the cause is a link that transfers nothing: its sender
- * has data under way that does not arrive, while its receiver waits for data.
+ * Finds the cause of a hanging operation: follows the waits from peer to peer until it reaches a peer that does not
+ * wait. In a ring all peers may wait for each other. In that case the cause is a link that transfers nothing: its
+ * sender has data in flight that does not arrive, while its receiver waits for data.
  */
 #include "master/verdicts_internal.h"
 
 enum {
-    LONG_MS = 1000, /* shortest wait that may be a hang; suspicions become verdicts later */
-    NAMED_MAX = 4,  /* waiting peers named in the evidence */
+    LONG_MS = 1000, /* minimum wait that may be a hang */
+    NAMED_MAX = 4,  /* maximum number of waiting peers in the evidence */
     STUCK_BYTES = 4096,
 };
 
-/* Returns NULL if the peer has not reported a wait recently. */
+/* Returns the peer's report if the peer waits; NULL if it does not, or has not reported recently. */
 static const struct pccl_witness *waiter(const struct pccl_judgment *j, uint32_t i)
 {
     const struct pccl_witness *witness = pccl_witness_fresh(j, i);
@@ -23,19 +23,22 @@ static uint32_t index_of(const struct pccl_judgment *j, const struct pccl_id *id
     return j->witnesses->find(j->witnesses->context, id);
 }
 
-/* Returns true for a long wait for a peer. Only the master knows the peers that hold up an outcome (diagnosis.c). */
+/*
+ * Returns true for a long wait for a peer. A wait for an outcome is excluded, because only the master knows the peers
+ * that delay it (diagnosis.c).
+ */
 static bool is_long(const struct pccl_seen_wait *wait)
 {
     return wait->for_ms >= LONG_MS && wait->what != PCCL_WAIT_OUTCOME && !pccl_id_is_zero(&wait->peer);
 }
 
-/* Reports of the peers that wait for a peer that does not wait. */
+/* Reports of peers that wait for one peer, which does not wait. */
 struct complaints {
     struct pccl_id peer;
     uint32_t waiters, for_ms;
-    bool not_ready; /* a peer waits for it to enter */
-    bool begun;     /* it has sent data of the operation, or permission to send */
-    uint8_t what;   /* last reported kind of wait */
+    bool not_ready; /* true if a peer waits for it to enter the operation */
+    bool begun;     /* true if it has sent data of the operation, or permission to send */
+    uint8_t what;   /* kind of the last reported wait */
     struct pccl_instance instance;
     struct pccl_id named[NAMED_MAX];
 };
@@ -76,8 +79,8 @@ static void add_waiters(struct pccl_text *text, const struct complaints *all)
 }
 
 /*
- * Returns true if most participants do not wait: they compute, and the waiting peers were early. The number of waiting
- * peers does not show that, because around a ring they name only their neighbors.
+ * Returns true if most participants do not wait. They are still computing, and the waiting peers were early. The number
+ * of complaints does not show this, because in a ring each peer waits only for its neighbors.
  */
 static bool most_compute(const struct pccl_judgment *j, const struct pccl_instance *instance)
 {
@@ -110,10 +113,10 @@ static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
     (void)pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);
 }
 
-/* Peers that others wait for and that do not wait themselves. */
+/* Peers that others wait for, but that do not wait themselves. */
 struct ends {
     struct pccl_id ids[PCCL_SUSPICIONS_MAX];
-    uint32_t count; /* number of ids */
+    uint32_t count;
 };
 
 static void add_end(struct ends *ends, const struct pccl_id *peer)
@@ -138,7 +141,7 @@ static void find_ends(const struct pccl_judgment *j, struct ends *ends)
     }
 }
 
-/* Suspects the ends of the waits, unless that would be most peers. Returns true if there are any. */
+/* Suspects these peers unless they are the majority. Returns true if there are any. */
 static bool suspect_ends(struct pccl_judgment *j)
 {
     struct ends ends = {.count = 0};
@@ -156,7 +159,7 @@ static bool waits_for(const struct pccl_witness *peer, const struct pccl_id *oth
     return false;
 }
 
-/* Returns true if data is constantly under way to the other end and none arrives. */
+/* Returns true if data is constantly in flight to the other end and none arrives. */
 static bool is_stuck(const struct pccl_witness *from, const struct pccl_seen_link *link)
 {
     uint64_t window_us = pccl_witness_latest(from)->window_ms * UINT64_C(1000);

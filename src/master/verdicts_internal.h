@@ -1,10 +1,10 @@
-/* Shared by the files of verdicts: one comparison under way. */
+/* Types and functions that the files of verdicts share, for one comparison. */
 #ifndef PCCL_MASTER_VERDICTS_INTERNAL_H
 #define PCCL_MASTER_VERDICTS_INTERNAL_H
 
 #include "master/verdicts.h"
 
-enum { PCCL_WITNESS_FRESH_US = 3500000 }; /* a report older than this is ignored */
+enum { PCCL_WITNESS_FRESH_US = 3500000 }; /* maximum age of a report that is compared */
 
 struct pccl_judgment {
     struct pccl_verdicts *verdicts;
@@ -32,14 +32,14 @@ static inline bool pccl_verdicts_is_hang(enum pccl_verdict_class class)
 }
 
 /*
- * Records a suspicion (verdicts_suspect.c). other: the receiver of a link, or NULL. Returns the suspicion or verdict;
- * NULL if there is no room.
+ * Records a suspicion (verdicts_suspect.c). `other` is the receiver of a link, or NULL. Returns the suspicion or
+ * verdict; NULL if there is no room.
  */
 struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum pccl_verdict_class class,
                                                  const struct pccl_id *peer, const struct pccl_id *other,
                                                  const struct pccl_text *evidence);
 
-/* Finds the cause of hanging operations (verdicts_hang.c). Returns true if one hangs; then its figures mean nothing. */
+/* Finds the cause of hanging operations (verdicts_hang.c). Returns true if one hangs: other figures are meaningless. */
 PCCL_MUST_CHECK bool pccl_verdicts_look_for_hangs(struct pccl_judgment *j);
 /* Find slow peers and slow links (verdicts_slow.c). */
 void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j);

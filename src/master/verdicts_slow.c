@@ -1,26 +1,27 @@
 /*
  * Finds peers and links that are slower than the others. All figures are durations on one peer's own clock.
  *
- * Computation: in operations with all members, which all end at about the same time, a member that enters late spends
- * less time than the others. Links: the busy time for each byte makes a matrix. One bad cell is a link, a bad row a
- * slow sender, a bad column a slow receiver.
+ * Computation: operations of all members end at about the same time for all, so a member that enters late spends less
+ * time in them than the others. Links: the busy time per byte of each link forms a matrix. One bad cell is a slow link,
+ * a bad row a slow sender, a bad column a slow receiver.
  *
- * A row has one peer's reports. Any peer may lie about the others, so each has one vote, for any number of links. A
- * peer is expelled only if its own report or two others show that it is slow, and most of the others are faster.
+ * A row contains the reports of one peer. Any peer may lie about the others, so each has one vote, regardless of its
+ * number of links. A peer is expelled only if its own report or two others show that it is slow, and most of the others
+ * are faster.
  */
 #include "master/verdicts_internal.h"
 #include "wire/cost.h"
 
 enum {
-    OPERATIONS_LEAST = 6,  /* for a comparison of entry times ... */
-    LATE_US_LEAST = 50000, /* ... and the least relevant difference */
-    STALLED_LEAST = 300,   /* thousandths of the time */
+    OPERATIONS_LEAST = 6,  /* minimum number of operations for a comparison of entry times */
+    LATE_US_LEAST = 50000, /* minimum difference of entry times */
+    STALLED_LEAST = 300,   /* minimum share of the time, in thousandths */
     LINK_BYTES_LEAST = 128 << 10,
     LOSS_BYTES_LEAST = 16 << 10,
-    LOSS_LEAST = 5,          /* thousandths of the bytes */
-    QUEUE_US = 5000,         /* round trip beyond twice the path's that shows data waiting in a queue */
-    EXCESS_US_LEAST = 50000, /* relevant excess over the usual time */
-    VOTE = 720720,           /* one peer's vote: divisible by every number of links up to 16 */
+    LOSS_LEAST = 5,          /* minimum share of the bytes, in thousandths */
+    QUEUE_US = 5000,         /* excess over twice the path's round trip that shows a queue */
+    EXCESS_US_LEAST = 50000, /* minimum excess over the usual time */
+    VOTE = 720720,           /* vote of one peer, divisible by any number of links up to 16 */
 };
 _Static_assert((int)PCCL_TELEMETRY_LINKS_MAX <= 16, "the links of a report share one vote");
 
@@ -49,13 +50,13 @@ static uint64_t nth(uint64_t *values, uint32_t count, uint32_t n)
     return values[n];
 }
 
-/* Returns true if `others` members, each by its own report, are at least two and most of the others. */
+/* Returns true if `others`, the number of members whose own reports agree, is at least two and most of the others. */
 static bool are_most(const struct pccl_judgment *j, uint32_t others)
 {
     return others >= 2 && 2 * others >= j->witnesses->count;
 }
 
-/* Adds a suspicion. enough: this comparison suffices to expel the peer if the verdict holds for long enough. */
+/* Adds a suspicion. With `enough`, this comparison is sufficient to expel the peer if the verdict persists. */
 static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer, bool enough,
                     const struct pccl_text *evidence)
 {
@@ -66,14 +67,14 @@ static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, cons
 
 /* ---- peers ---- */
 
-/* A peer's latest operations. */
+/* Figures of a peer's latest operations. */
 struct pace {
     uint32_t index;      /* index of the witness */
-    uint32_t operations; /* number; 0: too few */
+    uint32_t operations; /* number of operations; 0 if there are too few */
     uint64_t mean_us;    /* mean time in an operation */
-    uint64_t period_us;  /* mean time from one to the next */
-    double error;        /* square of the standard error of the mean */
-    uint32_t stalled;    /* thousandths of the latest report's time */
+    uint64_t period_us;  /* mean time from one operation to the next */
+    double error;        /* squared standard error of the mean */
+    uint32_t stalled;    /* stalled share of the time in the latest report, in thousandths */
 };
 
 static void sum_operations(const struct pccl_witness *witness, struct pace *pace)
@@ -97,7 +98,7 @@ static void sum_operations(const struct pccl_witness *witness, struct pace *pace
     pace->error = variance > 0 ? variance * 10000 / pace->operations : 0;
 }
 
-/* Fills in the paces of all peers with a fresh report. Returns their number. */
+/* Fills in the figures of all peers with a fresh report. Returns their number. */
 static uint32_t take_paces(const struct pccl_judgment *j, struct pace *paces)
 {
     uint32_t count = 0;
@@ -114,7 +115,7 @@ static uint32_t take_paces(const struct pccl_judgment *j, struct pace *paces)
     return count;
 }
 
-/* Returns true if the process was often ready but not running; then its other figures are meaningless. */
+/* Returns true if the process was often ready but not running, so that its other figures are meaningless. */
 static bool is_stalled(const struct pace *pace, uint64_t usual)
 {
     return pace->stalled >= STALLED_LEAST && pace->stalled >= 3 * usual + 100;
@@ -139,7 +140,7 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* Returns the median distance of the others from the usual value. */
+/* Returns the median distance of the other peers from the usual value. */
 static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const struct pace *but, uint64_t usual_us,
                                  uint64_t *values)
 {
@@ -150,7 +151,7 @@ static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const
     return nth(values, others, others / 2);
 }
 
-/* Counts the members that are in operations for the usual time or longer. */
+/* Counts the members whose operations take the usual time or longer. */
 static uint32_t count_usual(const struct pace *paces, uint32_t count, uint64_t usual_us)
 {
     uint32_t found = 0;
@@ -172,7 +173,7 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
     if (known < 2)
         return;
     error /= known;
-    /* the median of the others, if the judged one is below it */
+    /* the median of the others, because a suspected peer is below it */
     uint64_t usual_us = nth(values, known, known / 2);
     bool enough = are_most(j, count_usual(paces, count, usual_us));
     for (uint32_t i = 0; i < count; i++) {
@@ -208,16 +209,16 @@ void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j)
 
 /* ---- links ---- */
 
-/* A cell of the matrix. */
+/* A cell of the matrix: one link. */
 struct cell {
     uint32_t from, to; /* indices of witnesses */
     const struct pccl_seen_link *link;
-    uint64_t pace;  /* busy microseconds for each MiB */
-    uint32_t loss;  /* thousandths of the bytes */
-    uint64_t of_us; /* time that the figures cover */
-    uint32_t votes; /* share of the peer's vote */
+    uint64_t pace;  /* busy microseconds per MiB */
+    uint32_t loss;  /* resent bytes, in thousandths */
+    uint64_t of_us; /* time covered by the figures */
+    uint32_t votes; /* this link's part of the peer's vote */
     bool slow, lossy;
-    bool excused; /* the opposite direction is slower still */
+    bool excused; /* the opposite direction is even slower */
 };
 
 /* A row or a column: the number of known and of bad cells, and the median pace of a row. */
@@ -243,7 +244,7 @@ static uint32_t count_links(const struct pccl_judgment *j)
     return count;
 }
 
-/* Returns true if its process did not run for much of the time: then its links are not the cause. */
+/* Returns true if the peer's process was stalled for much of the time, so that its links are not the cause. */
 static bool stands_still(const struct pccl_witness *witness)
 {
     if (witness == NULL || witness->count == 0)
@@ -253,8 +254,8 @@ static bool stands_still(const struct pccl_witness *witness)
 }
 
 /*
- * Returns the usual time in operations among peers that report links. A late peer is in them for a short time, of which
- * a link soon takes a fifth; but the cost of a link is a part of the others' time.
+ * Returns the usual time in operations among the peers that report links. A late peer spends little time in operations,
+ * so even a normal link takes a large part of it; its links are compared with the time of the others.
  */
 static uint64_t usual_time_us(const struct pccl_judgment *j, uint64_t *values)
 {
@@ -297,7 +298,7 @@ static uint64_t loss_of(const struct cell *cell) { return cell->loss; }
 
 static uint64_t lately_of(const struct cell *cell) { return cell->link->lately_us; }
 
-/* Returns the median, weighted by votes: the lower or the upper one of two. */
+/* Returns the median, weighted by votes; of two middle values the lower or the upper one. */
 static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct cell *), bool upper)
 {
     uint64_t low = UINT64_MAX, high = 0, all = 0;
@@ -318,7 +319,7 @@ static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct 
     return low;
 }
 
-/* Finds the usual values. Pace and loss take the lower median, as the judged link is above it. */
+/* Finds the usual values. Pace and loss use the lower median, because a bad link is above it. */
 static void find_usual(struct matrix *matrix, uint64_t *values)
 {
     for (uint32_t i = 0; i < matrix->count; i += matrix->rows[matrix->cells[i].from].known) {
@@ -340,7 +341,7 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
 {
     uint64_t usual_us = pccl_min_u64(matrix->usual_pace * (cell->link->bytes >> 10) >> 10, cell->link->busy_us);
     uint64_t excess_us = cell->link->busy_us - usual_us;
-    /* A full queue loses data, too, but then it is longer than the queues of others. */
+    /* A full queue also loses data, but it is longer than the queues of others. */
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
                   4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
     cell->slow =
@@ -351,10 +352,7 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
 
 static bool is_bad(const struct cell *cell) { return (cell->slow && !cell->excused) || cell->lossy; }
 
-/*
- * Returns true if `cell` is the worse of two slow opposite cells. The acknowledgments of one may wait in the queue of
- * the other.
- */
+/* Returns true if `cell` is the slower of two opposite cells. One's acknowledgments may wait in the other's queue. */
 static bool is_worse(const struct cell *cell, const struct cell *than)
 {
     return cell->pace != than->pace ? cell->pace > than->pace : cell->from < than->from;
@@ -372,7 +370,7 @@ static void excuse_cells(struct matrix *matrix)
     }
 }
 
-/* Returns true if most cells of the line, and more than one, are bad. */
+/* Returns true if most cells of the row or column, and at least two, are bad. */
 static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * line->bad >= 3 * line->known; }
 
 static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
@@ -386,7 +384,7 @@ static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, co
                          matrix->usual_loss % 10);
 }
 
-/* Returns true if most members send faster than this link. */
+/* Returns true if most members send faster than this link does. */
 static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     uint32_t faster = 0;
@@ -395,7 +393,7 @@ static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *
     return are_most(j, faster);
 }
 
-/* Returns true if at least two members complain, and most of those whose links to the peer operations use. */
+/* Returns true if at least two members complain, and these are most of the members with a link to the peer. */
 static bool do_most_complain(const struct pccl_judgment *j, uint32_t peer, uint32_t complaints)
 {
     uint32_t links = 0;
@@ -419,19 +417,19 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     pccl_text_format(&evidence, "%u of its %u links %s others are slow; for example, ", line->bad, line->known,
                      sends ? "to" : "from");
     add_cell(&evidence, matrix, example);
-    /* a peer that only receives may not have reported */
+    /* a peer that only receives may have sent no report */
     const struct pccl_id *id = sends ? &j->witnesses->all[peer]->id : &example->link->peer;
     suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, enough, &evidence);
 }
 
-/* ---- link or end: decided by other links of the ends that are used later ---- */
+/* ---- whether the link or one end is slow; later links of the ends show it ---- */
 
 static bool is_usual(const struct matrix *matrix, const struct cell *cell)
 {
     return !is_bad(cell) && 4 * cell->pace <= 5 * matrix->usual_pace;
 }
 
-/* Clears the sender and the receiver of every link that carries as much as others. */
+/* Clears the suspicion of the sender and the receiver of every link with the usual rate. */
 static void settle_open_links(const struct pccl_judgment *j, const struct matrix *matrix)
 {
     for (uint32_t i = 0; i < matrix->count; i++) {
@@ -444,7 +442,7 @@ static void settle_open_links(const struct pccl_judgment *j, const struct matrix
     }
 }
 
-/* Returns another link from this sender, or to this receiver, that was slow; NULL: none. */
+/* Returns another link from this sender, or to this receiver, that was slow; NULL if none exists. */
 static const struct pccl_open_link *find_open(const struct pccl_judgment *j, const struct cell *cell, bool sends)
 {
     const struct pccl_id *from = &j->witnesses->all[cell->from]->id, *to = &cell->link->peer;
@@ -458,8 +456,8 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
 }
 
 /*
- * Returns true if every bad link has the peer as an end. Otherwise the peers may be at two sites, between which a ring
- * passes once in each direction.
+ * Returns true if the peer is an end of every bad link. Otherwise the peers may be at two sites, and a ring passes
+ * between these once in each direction.
  */
 static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
 {
@@ -470,10 +468,9 @@ static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
 }
 
 /*
- * Suspects the common end of this slow link and of an earlier one that was slow while it was in use. The link itself
- * stays suspected and the ring avoids it, because a third link of that end may be better. If the common end is the
- * sender, it reported both links itself; if it is the receiver, two members reported them, each while it was the only
- * sender.
+ * Suspects the common end of this slow link and of an earlier slow link. The link itself stays suspected, and the ring
+ * avoids it, because a third link of that end may be faster. If the common end is the sender, it reported both links
+ * itself. If it is the receiver, two members reported the links, each while it was the only sender.
  */
 static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
@@ -494,7 +491,7 @@ static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
 
 /* ---- suspicions of links ---- */
 
-/* Returns the rate of a link with this busy time for each MiB. */
+/* Returns the rate that corresponds to this pace. */
 static uint64_t rate_at(uint64_t pace)
 {
     return pccl_min_u64(UINT64_C(1000000) * (1 << 20) / (pace > 0 ? pace : 1), PCCL_RATE_MOST);
@@ -539,7 +536,7 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix)
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
         const struct line *row = &rows[cell->from], *column = &columns[cell->to];
-        /* a bad line of the opposite direction explains the cell */
+        /* a bad row or column of the opposite direction explains the cell */
         bool answers = is_bad_line(&rows[cell->to]) || is_bad_line(&columns[cell->from]);
         bool alone = row->known == 1 && column->known == 1;
         if (!is_bad(cell) || is_bad_line(row) || is_bad_line(column) || answers)

@@ -7,8 +7,8 @@ static bool is_line(enum pccl_verdict_class class)
 }
 
 /*
- * Returns true if the entry is about the same problem. The two directions between two peers are hard to distinguish, as
- * are a slow sender and a slow receiver: while the entry is only a suspicion, it takes the latest form.
+ * Returns true if the entry is about the same problem. The two directions between two peers are hard to distinguish,
+ * and so are a slow sender and a slow receiver. While the entry is only a suspicion, it changes to the latest class.
  */
 static bool is_same(const struct pccl_verdict_entry *entry, enum pccl_verdict_class class, const struct pccl_id *peer,
                     const struct pccl_id *other)
@@ -49,7 +49,7 @@ struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum p
     entry->enough = entry->seen && entry->enough;
     entry->seen = true;
     if (entry->holds)
-        return entry; /* it stays as it was sent to the members */
+        return entry; /* a verdict stays as it was sent to the members */
     entry->class = class;
     entry->peer = *peer;
     entry->other = *other;

@@ -1,6 +1,6 @@
 /*
- * Answers waiting members (PROTOCOL 9.6): the master names the members that have not entered the call, and the calls
- * that these wait in.
+ * Answers waiting members (PROTOCOL 9.6) with the members that have not entered the call, and the calls in which those
+ * wait.
  */
 #include "master/operations.h"
 #include "master/output.h"
@@ -11,10 +11,10 @@
 
 #include <string.h>
 
-/* A member that has voted in several rounds waits in the first of these. */
+/* A member that has voted in several rounds waits in the first of these kinds. */
 static const uint8_t voted_kinds[] = {PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_PENDING};
 
-/* Returns NULL if the member has no vote. */
+/* Returns NULL if the member has not voted. */
 static const uint8_t *voted_kind(const struct pccl_remote *remote)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
@@ -28,7 +28,7 @@ static bool is_silent(const struct pccl_master *m, const struct pccl_remote *rem
     return m->now_us - pccl_min_u64(m->now_us, remote->received_us) > m->config.heartbeat_ms * UINT64_C(2000);
 }
 
-/* Returns the call that the member waits in, as far as the master knows; call NONE: none. A quiet call has priority. */
+/* Returns the call in which the member waits, as far as the master knows, or call NONE. Quiet calls have priority. */
 static struct pccl_msg_where call_of(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     const struct pccl_instance *instance = &remote->where.instance;
@@ -103,8 +103,8 @@ static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from,
 }
 
 /*
- * Lists members that have not entered the call; or, if all have entered an operation, those that have not finished it.
- * Returns their number.
+ * Lists the members that have not entered the call or, if all have entered an operation, those that have not finished
+ * it. Returns their number.
  */
 static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                              struct pccl_place *places)
@@ -125,15 +125,15 @@ static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *fr
     return missing;
 }
 
-/* ---- calls that can never meet (PROTOCOL 9.6) ---- */
+/* ---- calls that cannot complete together (PROTOCOL 9.6) ---- */
 
-enum { STEPS_MAX = 64 }; /* bounds the work for one question */
+enum { STEPS_MAX = 64 }; /* limits the work for one request */
 
 /* A call, and a member that waits in it. */
 struct step {
-    const struct pccl_remote *by, *first; /* first: the member that the first call of the walk waits for */
+    const struct pccl_remote *by, *first; /* first: the member that the initial call waits for */
     struct pccl_msg_where call;
-    bool certain; /* no thread of any member on the path can help */
+    bool certain; /* true if no other thread of a member on the path can enter the call */
 };
 
 static bool is_same_call(const struct step *a, const struct step *b)
@@ -145,15 +145,15 @@ static bool is_same_call(const struct step *a, const struct step *b)
     return a->call.call != PCCL_CALL_SYNC || a->by->group == b->by->group;
 }
 
-/* Returns true if the wait is all that the member does: one thread makes its calls, and waits in this one only. */
+/* Returns true if this wait is the only call of the member, because a single thread makes its calls. */
 static bool does_nothing_else(const struct pccl_remote *remote, const struct pccl_msg_where *own)
 {
     return remote->where.call == own->call && remote->where.several == 0;
 }
 
 /*
- * Returns true if a member in its own call cannot enter the other one, with any thread: a peer makes no other call
- * beside a quiet one (PROTOCOL 5.1, 10.1).
+ * Returns true if a member in call `own` cannot enter `call` with any thread, because a peer makes no other call during
+ * a quiet one (PROTOCOL 5.1, 10.1).
  */
 static bool excludes(const struct pccl_msg_where *own, const struct pccl_msg_where *call)
 {
@@ -161,9 +161,9 @@ static bool excludes(const struct pccl_msg_where *own, const struct pccl_msg_whe
 }
 
 /*
- * Returns true if the member cannot enter the call before its own one ends. If they do not exclude each other, that
- * requires that it has no other thread; and the master learns of a bulk operation only at its end, so the peer may have
- * started it before.
+ * Returns true if the member cannot enter the call before its own call ends. If these calls do not exclude each other,
+ * the member must have no other thread. Bulk operations are excluded, because the member may have started them without
+ * the master's knowledge.
  */
 static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *own,
                          const struct pccl_msg_where *call)
@@ -178,7 +178,7 @@ static bool is_kept_from(struct pccl_master *m, const struct pccl_remote *remote
     return op != NULL && op->parts != NULL && op->tiny;
 }
 
-/* Returns true if the call of this step waits for the member, which waits in the call *next that keeps it away. */
+/* Returns true if the step's call waits for the member, which waits in another call, *next, that blocks it. */
 static bool waits_for(struct pccl_master *m, const struct step *step, const struct pccl_remote *remote,
                       struct step *next)
 {
@@ -193,10 +193,7 @@ static bool waits_for(struct pccl_master *m, const struct step *step, const stru
            is_kept_from(m, remote, &own, &step->call);
 }
 
-/*
- * Returns true if all members of the call are connected and not silent. A silent member may be removed, and that may
- * end the call.
- */
+/* Returns true if all members of the call are connected and not silent. Removing a silent member could end the call. */
 static bool are_all_heard(struct pccl_master *m, const struct step *step)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -214,9 +211,9 @@ static bool is_known(const struct step *steps, uint32_t count, const struct step
 }
 
 /*
- * Follows the call to the calls of members that it waits for, and so on, until it returns to itself: a cycle, in which
- * no call can be the first to end. A call needs all its members, so one that cannot enter is enough. *culprit: the
- * member that this call waits for; NULL: it is not stuck.
+ * Follows the call to the calls of the members that it waits for, and so on, until it reaches the first call again: a
+ * cycle, in which no call can end first. One member that cannot enter is enough, because a call needs all its members.
+ * *culprit is the member that the call waits for, or NULL if it is not stuck.
  */
 static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                          const struct pccl_remote **culprit)
@@ -248,7 +245,7 @@ static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, 
     return stuck;
 }
 
-/* Makes the member the first place, whether it is in the list or not. */
+/* Moves the member to the first place, adding it if it is not in the list. */
 static void put_first(const struct pccl_master *m, const struct pccl_remote *culprit, struct pccl_place *places,
                       uint32_t count)
 {
@@ -280,9 +277,7 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     pccl_describe_places(reason, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
-/*
- * Logs each newcomer once. If all had voted, eligible newcomers would have been admitted, so a member has not called.
- */
+/* Logs each newcomer once. When all members have voted, eligible newcomers are admitted, so a member has not called. */
 void pccl_master_log_waiting_newcomers(struct pccl_master *m)
 {
     uint32_t votes = 0;
@@ -293,7 +288,7 @@ void pccl_master_log_waiting_newcomers(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
             continue;
         if (m->now_us >= remote->tell_us && m->member_count == 0) {
-            remote->tell_us = m->now_us + PCCL_ADMISSION_LOG_US; /* no member can admit it */
+            remote->tell_us = m->now_us + PCCL_ADMISSION_LOG_US; /* there is no member that could admit it */
         } else if (m->now_us >= remote->tell_us) {
             pccl_master_log(m, PCCL_LOG_WARN,
                             &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
@@ -333,7 +328,7 @@ void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const st
 
 /* ---- for pages ---- */
 
-/* Each call visits all members two or three times; each group, every operation once. */
+/* Each call visits all members two or three times, and each group visits every operation once. */
 enum { VISITS_MAX = 16384, OPERATIONS_VISITED_MAX = 16384, WAITS_MIN = 4 };
 
 struct listing {
@@ -360,7 +355,7 @@ static void add_come(struct pccl_master *m, const struct pccl_remote *from, cons
     }
 }
 
-/* Adds a call. from: one of its participants. */
+/* Adds a call. `from` is one of its participants. */
 static void add_wait(struct pccl_master *m, struct listing *listing, const struct pccl_remote *from,
                      const struct pccl_msg_where *where, uint64_t since_us)
 {
@@ -410,7 +405,7 @@ static void add_sync(struct pccl_master *m, struct listing *listing, const struc
         add_wait(m, listing, from, &where, m->now_us - since_us);
 }
 
-/* Adds operations with a finished part, the oldest first. */
+/* Adds operations that have a finished part, oldest first. */
 static void add_operations(struct pccl_master *m, struct listing *listing, const struct pccl_peer_group *group)
 {
     uint32_t visited = 0;
@@ -439,8 +434,8 @@ static bool is_listed(const struct listing *listing, const struct pccl_remote *r
 }
 
 /*
- * Adds operations in which members report that they wait: otherwise the master learns nothing of a bulk operation
- * before a part is complete.
+ * Adds the operations in which members report that they wait. Without a report, the master does not know of a bulk
+ * operation before a part is complete.
  */
 static void add_said(struct pccl_master *m, struct listing *listing)
 {
