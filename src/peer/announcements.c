@@ -1,7 +1,7 @@
 /*
  * Table of the operations that other peers have launched and this peer has not. Bulk operations meet on the data links
- * and tiny operations at the master, so an instance that is launched as both would wait forever without announcements.
- * Receives from any peer choose among announced bulk sends and the tiny sends that the master has offered.
+ * and tiny operations at the master, so without announcements an instance that was launched as both would wait forever.
+ * A receive from any peer chooses among announced bulk sends and the tiny sends that the master has offered.
  */
 #include "peer/announcements.h"
 #include "peer/members.h"
@@ -49,9 +49,9 @@ void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *
 }
 
 /*
- * Returns true if the instance may still be launched here. The announcing peer may already know that this era has
- * ended. It cannot be more than one era ahead, since no era ends without this peer's vote. A newcomer knows no era
- * before its welcome, and members may hear of its admission first.
+ * Returns true if the instance may still be launched here. The announcing peer may be at most one era ahead, because no
+ * era ends without this peer's vote. A newcomer knows no era before its welcome, and members may learn of its admission
+ * before that.
  */
 static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
@@ -74,16 +74,16 @@ void pccl_peer_drop_announcements(struct pccl_peer *p, bool all)
     }
 }
 
-/* Returns true if the instance is a send to this peer by a member. */
+/* Returns true if the instance is a send from a member to this peer. */
 static bool is_send_to_this(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     return p->state == PCCL_PEER_MEMBER && pccl_peer_source_of(p, instance->pair) != NULL;
 }
 
 /*
- * Returns NULL if the table is full or memory is short. Without the announcement a mistake of the callers is not
- * reported early, and only the deadline ends the operation. A receive from any peer would miss the send, so the peer
- * gives up if memory for a send is short.
+ * Returns NULL if the table is full or memory is short. Without an announcement, a mismatch between the callers is not
+ * reported early, and the operation ends only at its deadline. A receive from any peer would miss a send, so the peer
+ * gives up if there is no memory for one.
  */
 static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, bool member)
 {
@@ -104,8 +104,8 @@ static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_inst
 }
 
 /*
- * Announcements of a peer that is no member here yet take at most half of the table, and never replace a member's
- * announcement.
+ * Stores an announcement. Those of peers that are not members yet take at most half of the table, and never replace an
+ * announcement from a member.
  */
 static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
@@ -125,7 +125,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
 {
     if (!pccl_peer_is_current(p, instance) || !is_send_to_this(p, instance) || pccl_peer_has_launched(p, instance) ||
         pccl_peer_find_instance(p, instance) != NULL || pccl_peer_announcement(p, instance) != NULL)
-        return; /* a receive has chosen it, or it has ended, since it was offered */
+        return; /* since the offer, a receive has chosen it or it has ended */
     struct pccl_announcement *announcement = add(p, instance, true);
     if (announcement == NULL)
         return;
@@ -133,7 +133,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
     announcement->offered = true;
 }
 
-/* The size is unknown: an offer does not contain it. */
+/* Describes the mismatch without the size of the send, which an offer does not contain. */
 static void describe_offered(const struct pccl_peer *p, const struct pccl_instance *instance,
                              const struct pccl_announcement *announcement, struct pccl_text *reason)
 {

@@ -14,10 +14,11 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
 /* Returns NULL if no peer has announced the instance. */
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
-void pccl_peer_drop_announcements(struct pccl_peer *p, bool all); /* false: only announcements of an earlier era */
+/* with `all` false: only announcements of an earlier era */
+void pccl_peer_drop_announcements(struct pccl_peer *p, bool all);
 /*
- * Requests an abort of `op` if one side launched it as a tiny operation and the other as a bulk operation: the two can
- * never meet.
+ * Requests an abort of `op` if one side launched it as a tiny operation and the other as a bulk operation, because
+ * these two can never meet.
  */
 void pccl_peer_refuse_announced(struct pccl_peer *p, struct pccl_peer_op *op,
                                 const struct pccl_announcement *announcement);

@@ -4,9 +4,12 @@
 
 #include "peer/state.h"
 
-/* Returns the one outstanding joint call (PROTOCOL 10.1), or NONE. */
+/* Returns the outstanding joint call, or NONE. There is at most one (PROTOCOL 10.1). */
 enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p);
-/* Returns true if that call waits for a round that ends the era. Nothing may be launched then (PROTOCOL 5.1). */
+/*
+ * Returns true if the outstanding call waits for a round that ends the era. Until then nothing may be launched
+ * (PROTOCOL 5.1).
+ */
 static inline bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
 {
     return pccl_call_is_quiet((uint8_t)pccl_peer_outstanding_call(p));

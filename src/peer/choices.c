@@ -7,7 +7,10 @@
 #include "wire/packing.h"
 
 enum {
-    /* number of eras without a use of the tag: a caller may update or synchronize several times in a step */
+    /*
+     * eras without a use after which a tag's choice is dropped; a caller may update or synchronize several times per
+     * step
+     */
     ERAS_KEPT = 64,
     TELL_AGAIN_US = 1000000, /* pause between two log lines about changed choices */
 };
@@ -15,9 +18,9 @@ enum {
 struct pccl_tag_choice {
     struct pccl_table_node by_tag;
     uint64_t subgroup, tag;
-    struct pccl_choice choice; /* CHOICE_NONE: no use has counted yet */
-    uint64_t era;              /* of the last use that counts */
-    uint64_t told_us;          /* time of that use's outcome, until the next launch; 0: there was a launch since */
+    struct pccl_choice choice; /* CHOICE_NONE before the first committed use */
+    uint64_t era;              /* era of the last committed use */
+    uint64_t told_us;          /* time of the outcome of that use; 0 after the next launch */
 };
 
 static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }

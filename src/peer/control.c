@@ -1,4 +1,4 @@
-/* Control connection: dialing the master, the hello, the session, heartbeats, and reconnecting after a break. */
+/* Control connection to the master: dialing, the hello, the session, heartbeats, and reconnecting after a break. */
 #include "peer/control.h"
 #include "peer/links.h"
 #include "peer/members.h"
@@ -69,7 +69,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
     pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
 }
 
-/* Ends a series of losses: the next series starts with the shortest pause and the full time. */
+/* Ends a series of connection losses. The next series starts with the shortest pause and the full time limit. */
 static void end_losses(struct pccl_peer *p)
 {
     p->lost_us = 0;
@@ -82,8 +82,8 @@ static bool has_lasted(const struct pccl_peer *p)
 }
 
 /*
- * Returns a random pause between half of pause_ms and all of it, so that many peers that lost the master together do
- * not reconnect together.
+ * Returns a random pause between half of pause_ms and all of it, so that peers that lost the master at the same time do
+ * not reconnect at the same time.
  */
 static uint64_t random_pause_us(const struct pccl_peer *p)
 {
@@ -93,8 +93,8 @@ static uint64_t random_pause_us(const struct pccl_peer *p)
 }
 
 /*
- * Returns true if connect dials again. A master without room closes connections that it has accepted, so connect dials
- * again after such an end, and fails at once after any other.
+ * Returns true if connect must dial again. A master without free descriptors closes connections that it has accepted,
+ * so connect dials again after such an end, and fails at once after any other.
  */
 static bool connects_again(const struct pccl_peer *p, bool hung_up)
 {
@@ -108,8 +108,8 @@ static uint64_t patience_us(const struct pccl_peer *p)
 }
 
 /*
- * An answered hello alone does not end a series of losses: a master that cannot continue the session answers it, too,
- * each time.
+ * An answered hello does not end a series of losses, because a master that cannot continue the session also answers
+ * each hello.
  */
 void pccl_peer_master_down(struct pccl_peer *p, const struct pccl_text *reason, bool hung_up)
 {
@@ -183,7 +183,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
 
 /* ---- the answer to the hello ---- */
 
-/* Returns false if it acknowledges a message that was never sent; the peer has given up then. */
+/* Returns false if a message that was never sent is acknowledged; the peer has then given up. */
 static bool take_acknowledgment(struct pccl_peer *p, uint64_t acknowledged)
 {
     bool invalid = false;
@@ -240,12 +240,12 @@ static void hello_ok(struct pccl_peer *p, const struct pccl_msg_hello_ok *ok)
     }
     p->lineage = ok->lineage;
     if (!is_first)
-        pccl_peer_close_links(p); /* to members of a run that this peer never entered */
+        pccl_peer_close_links(p); /* links to members of a run that this peer never joined */
     p->state = PCCL_PEER_PENDING;
     pccl_peer_held(p, ok->hold_ms);
 }
 
-/* The master is unavailable for a temporary reason. Closes the connection and dials again, as after any other break. */
+/* Closes the connection and dials again, because the master is temporarily unavailable. */
 static void be_lost(struct pccl_peer *p, const struct pccl_text *reason)
 {
     p->effects.close_master(p->effects.context);
@@ -253,7 +253,7 @@ static void be_lost(struct pccl_peer *p, const struct pccl_text *reason)
 }
 
 /*
- * Handles a master of another build. A member waits until the right master returns in its place. Each reason is logged
+ * Handles a master of another build. A member waits until the right master returns at that address. Logs each reason
  * once.
  */
 static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reason)
@@ -267,7 +267,7 @@ static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reas
     be_lost(p, reason);
 }
 
-/* A refusal from before PCCL_GREETING_SINCE names one side at most. */
+/* Handles a refusal for the version. Before PCCL_GREETING_SINCE its reason names at most one side. */
 static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refused *refused,
                                 const struct pccl_text *words)
 {
@@ -280,7 +280,7 @@ static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refus
     meet_another_build(p, &reason);
 }
 
-/* Ends the life of this peer: its master has ended, no longer counts it as a member, or admits no newcomers. */
+/* Ends this peer, because its master has ended, has removed it, or does not admit it. */
 static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, const struct pccl_text *reason)
 {
     if (code == PCCL_REFUSAL_SHUTDOWN)
@@ -293,8 +293,8 @@ static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, c
 }
 
 /*
- * The master usually sends FULL on a connection whose hello it has not read, because it lacks descriptors or the hello
- * was late. That is temporary.
+ * Handles a refusal. FULL is temporary: the master usually sends it before it reads the hello, because it lacks
+ * descriptors or the hello was late.
  */
 static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
 {
@@ -397,8 +397,9 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
 }
 
 /*
- * Closes the connection, and ends the membership at the second invalid message in a series of losses, because the
- * master sends the message again on every connection. A wrong checksum may be an error of the path and does not count.
+ * Handles undecodable bytes: closes the connection, and gives up at the second invalid message in a series of losses,
+ * because the master resends the message on every connection. A wrong checksum may be an error of the path and does not
+ * count.
  */
 void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
@@ -421,5 +422,5 @@ void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event 
         pccl_peer_log(p, PCCL_LOG_WARN, "the master sent an invalid message: %s", event->reason->bytes);
     }
     be_lost(p, event->reason);
-    p->undecodable = p->undecodable || whole; /* be_lost may have ended the earlier series of losses */
+    p->undecodable = p->undecodable || whole; /* be_lost may have ended the previous series of losses */
 }

@@ -1,4 +1,6 @@
-/* Launches of operations (PROTOCOL 1.5, 5.1). The choice of a sender is also a launch (PROTOCOL 16.6). */
+/*
+ * Launches of operations (PROTOCOL 1.5, 5.1). Choosing the sender of an open receive is also a launch (PROTOCOL 16.6).
+ */
 #include "peer/announcements.h"
 #include "peer/calls.h"
 #include "peer/choices.h"
@@ -19,16 +21,16 @@
 #include <string.h>
 
 /*
- * Returns true if a launch is refused because this peer is alone. A restarted master reports the end of a round before
- * the views that this peer missed, so the answer may count members that are not in its view yet. Then the launch is
- * numbered, like theirs, and the missing view aborts it for all.
+ * Returns true if a launch must be refused because this peer is alone. A restarted master reports the end of a round
+ * before the views that this peer missed, so the answer may include members that this peer's view lacks. In that case
+ * the launch is numbered like theirs, and the missing view aborts it for all.
  */
 static bool has_too_few_peers(const struct pccl_peer *p)
 {
     return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
 }
 
-/* Shows the caller, who counted on more members, the current list. */
+/* Shows the current list to the caller, which expected more members. */
 static enum pccl_status refuse_and_show(struct pccl_peer *p, enum pccl_status status)
 {
     struct pccl_attributes live = pccl_peer_live_attributes(p);
@@ -42,10 +44,7 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
     return pccl_id_equal(&descriptor->root, &p->config.id);
 }
 
-/*
- * Returns true if the payload fits the number of members that the caller counts on, or, if it names none, `world`
- * members.
- */
+/* Returns true if the payload fits the number of members in the launch or, if it lists none, `world` members. */
 static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
 {
     world = launch->members != NULL ? launch->member_count : world;
@@ -73,7 +72,7 @@ static enum pccl_status may_launch_in(struct pccl_peer *p, uint64_t group)
     return group == 0 && has_too_few_peers(p) ? refuse_and_show(p, PCCL_TOO_FEW_PEERS) : PCCL_OK;
 }
 
-/* Returns true if the root is no member. If the launch lists members, the master compares them with the view. */
+/* Returns true if the root is not a member. If the launch lists members, the master compares the list with the view. */
 static bool has_root_elsewhere(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
     const struct pccl_id *root = &launch->descriptor.root;
@@ -114,7 +113,7 @@ static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl
     pccl_peer_arm(p, pccl_min_u64(op->deadline_us, op->where_us));
 }
 
-/* Returns the size of the buffer for this member's contribution, which the result replaces. */
+/* Returns the size of the buffer for this member's contribution and for the result, which replaces it. */
 static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
 {
     if (!launch->tiny)
@@ -122,14 +121,14 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
     if (launch->descriptor.collective == PCCL_ALL_REDUCE)
         return launch->payload_bytes;
     if (launch->followed)
-        return PCCL_TINY_BYTES_MAX; /* the contributions of the other members have any length */
+        return PCCL_TINY_BYTES_MAX; /* the contributions of the other members may have any length */
     uint64_t result = pccl_tiny_sizes(&launch->descriptor, world, false).result;
     if (launch->subgroup == PCCL_FOUNDING)
         return (uint32_t)result;
     return pccl_max_u32(launch->payload_bytes, (uint32_t)pccl_min_u64(result, p->tiny_bytes_max));
 }
 
-/* Adds the operation to the table. From here on it exists under this name, for all peers. */
+/* Adds the operation to the table. From then on the instance exists for all peers. */
 static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
                                const struct pccl_launch *launch, uint32_t world, struct pccl_peer_op **op)
 {
@@ -152,8 +151,8 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
 }
 
 /*
- * PROTOCOL 16.4: a bulk send needs the link to its destination. Without the link from its source, a receive learns only
- * from the master that the source has launched a tiny send.
+ * Begins the operation of a pair (PROTOCOL 16.4). A bulk send needs the link to its destination. A receiver without a
+ * link from the source can learn only from the master that the source has launched a tiny send.
  */
 static void begin_pair(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
 {
@@ -166,7 +165,7 @@ static void begin_pair(struct pccl_peer *p, struct pccl_peer_op *op, const struc
     }
 }
 
-/* `other` is used only for the operation of a pair. */
+/* Begins the operation. `other` is used only for pairs. */
 static void begin(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
 {
     if (op->tiny) {
@@ -181,8 +180,8 @@ static void begin(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
 }
 
 /*
- * PROTOCOL 5.1. Begins the operation here, unless its caller gives it up, or counts on other members than the view has.
- * In these cases it never starts, and the master is asked to abort it for all.
+ * Begins the operation unless its caller gives it up or expects other members than the view has (PROTOCOL 5.1). In
+ * these cases it never starts, and the master is requested to abort it for all.
  */
 static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
 {
@@ -208,7 +207,7 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
 
 /*
  * Refuses a launch whose messages the other side could not decode: it would close the connection, and this peer would
- * send them again. For a receive from any peer the root is unknown, so this peer replaces it in the check.
+ * send them again. In a receive from any peer the root is unknown, so the check uses this peer instead.
  */
 static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
@@ -216,7 +215,7 @@ static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct
     struct pccl_descriptor chosen;
     struct pccl_text why;
     if (launch->given_up != PCCL_CLASS_NONE)
-        return PCCL_OK; /* its descriptor is not sent */
+        return PCCL_OK; /* the descriptor is not sent */
     if (launch->pair == PCCL_OPEN_PAIR) {
         chosen = *descriptor;
         chosen.root = p->config.id;
@@ -229,7 +228,7 @@ static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct
     return PCCL_INTERNAL;
 }
 
-/* `world` is the number of participants. */
+/* Launches an operation with `world` participants. */
 static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world,
                                    struct pccl_peer_op **op)
 {
@@ -261,7 +260,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
     struct pccl_peer_op *tombstone = p->tombstone_count > 0 ? pccl_peer_find_instance(p, &instance) : NULL;
     uint32_t needed = launch->followed ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
-        return PCCL_LIMIT; /* also for a tombstone: its launch makes room for another one */
+        return PCCL_LIMIT; /* also for a tombstone, because its launch makes room for another one */
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
@@ -274,7 +273,7 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
     } else {
         status = create(p, &instance, launch, world, op);
         if (status != PCCL_OK)
-            return status; /* not numbered, so no member waits for it */
+            return status; /* it has no number, so no member waits for it */
     }
     use->launches++;
     (*op)->world = world;
@@ -289,7 +288,10 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
     return PCCL_OK;
 }
 
-/* The contribution is the list of founders; the master makes the result that all of them store (PROTOCOL 15.2). */
+/*
+ * Launches a founding. The contribution is the list of founders; the master computes the result that all of them store
+ * (PROTOCOL 15.2).
+ */
 static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     uint32_t count = launch->member_count;
@@ -321,7 +323,7 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
     return status;
 }
 
-/* PROTOCOL 16.2: launches a send, or a receive from a named peer. */
+/* Launches a send or a receive (PROTOCOL 16.2). */
 static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     struct pccl_launch send = *launch;

@@ -1,7 +1,7 @@
 /*
- * Links of this peer: to its successor in the ring; in a small group to every other member, in a larger one to and from
- * hubs; to the peers that the master names (newcomers warm up before they are admitted); and to members to which it
- * sends. A link that breaks is reported to the master, as evidence, and dialed again.
+ * Links of this peer: to its successor in the ring; in a small group to all members, in a larger one to and from hubs;
+ * to peers that the master names (newcomers warm up before they are admitted); and to members to which it sends. A
+ * broken link is reported to the master as evidence, and dialed again.
  */
 #include "core/ticket.h"
 #include "peer/links.h"
@@ -13,14 +13,14 @@
 #include <string.h>
 
 enum {
-    BRIEF_US = 1000000,        /* a link for sends that was up for less time counts as not made */
+    BRIEF_US = 1000000,        /* minimum time for which a link for sends must be up to count as opened */
     REPORT_AGAIN_US = 2000000, /* interval at which a lasting failure is reported again */
     TELL_AGAIN_US = 120000000, /* interval at which unchanged figures are reported again */
-    NEWCOMER_PAUSE_MS = 500,   /* pause between attempts to dial a newcomer; doubles up to the next one */
+    NEWCOMER_PAUSE_MS = 500,   /* pause between attempts to dial a newcomer; doubles up to the following maximum */
     NEWCOMER_PAUSE_MAX_MS = 8000,
     SHORTAGE_AGAIN_US = 1000000, /* interval at which a lasting shortage is reported again */
     SHORTAGE_LOG_US = 60000000,  /* interval at which it is logged again */
-    /* time after an invalid message in which link_up does not shorten the pause; also between log lines */
+    /* time after an invalid message during which link_up does not shorten the pause; also the interval of log lines */
     REJECTED_US = 10000000,
 };
 
@@ -38,7 +38,7 @@ bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id
     return link != NULL && link->in_up;
 }
 
-/* Returns NULL if it is out of memory. */
+/* Returns NULL if out of memory. */
 static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
@@ -54,7 +54,7 @@ static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_i
     return &links[p->link_count++];
 }
 
-/* Returns NULL if it is out of memory; the peer has given up then. */
+/* Returns NULL if out of memory; the peer has then given up. */
 static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = make_link(p, id);
@@ -80,8 +80,8 @@ void pccl_peer_close_links(struct pccl_peer *p)
 }
 
 /*
- * Returns true for a peer that is not a member. The addresses of a newcomer are unverified. If it answers the first
- * attempt it loses no time; the longer pauses keep it from making members dial a third party again and again.
+ * Returns true for a peer that is not a member, whose addresses are unverified. A newcomer that answers the first
+ * attempt loses no time. Longer pauses prevent it from making members dial a third party repeatedly.
  */
 static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {
@@ -108,7 +108,7 @@ static bool is_wanted(const struct pccl_peer_link *link)
     return link->ring || link->mesh || link->warm || link->subgroups > 0 || link->sends > 0 || link->idle_us != 0;
 }
 
-/* Returns true if only sends need the link, or have needed it lately. */
+/* Returns true if only sends need the link, or needed it recently. */
 static bool is_for_sends(const struct pccl_peer_link *link)
 {
     return is_wanted(link) && !link->ring && !link->mesh && !link->warm && link->subgroups == 0;
@@ -130,8 +130,8 @@ static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool inco
 }
 
 /*
- * Tells the master why links to and from this peer fail. The message requests nothing, so it is not sent again if the
- * master is away.
+ * Sends the master the reason why links to and from this peer fail. The message requests nothing, so it is not sent
+ * while the connection to the master is down.
  */
 void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason)
 {
@@ -170,7 +170,7 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     if (warm_up->answers ? !is_still_needed(p, link) : link == NULL)
         return;
     if (pccl_peer_knows_member(p, &warm_up->peer))
-        link->tell_us = UINT64_MAX; /* it is a member: no admission to wait for */
+        link->tell_us = UINT64_MAX; /* it is a member, so there is no admission to wait for */
     else if (!link->warm)
         link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = link->warm || !warm_up->answers;
@@ -196,8 +196,8 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /*
- * Closes a link that this peer no longer wants, and drops it if the other side has no link either. The side that dialed
- * closes, as the other may be a newcomer that warms up. Returns true if the link was dropped.
+ * Closes a link that this peer no longer wants, and drops it if the other side has no link either. Closes only the link
+ * that this peer dialed, because the other peer may be a newcomer that warms up. Returns true if the link was dropped.
  */
 static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
 {
@@ -211,10 +211,10 @@ static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
         drop_link(p, link);
         return true;
     }
-    link->failed = false; /* a restarted master would take it as evidence, and an address may change */
+    link->failed = false; /* a restarted master would consider it evidence, and the address may change */
     link->how = 0;
     link->candidate_count = 0;
-    link->retry_us = 0; /* if the link is wanted again before the retry, there is no address to dial */
+    link->retry_us = 0; /* if the link is wanted again, there is no address yet */
     return false;
 }
 
@@ -230,7 +230,7 @@ void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
     if (link == NULL)
-        return; /* all links are closed */
+        return; /* all links have been closed */
     PCCL_ASSERT(link->subgroups > 0);
     link->subgroups--;
     (void)tidy_link(p, link);
@@ -287,7 +287,7 @@ void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
     if (link == NULL)
-        return; /* all links are closed */
+        return; /* all links have been closed */
     PCCL_ASSERT(link->sends > 0);
     link->sends--;
     if (link->sends == 0 && link->out == PCCL_DIAL_UP && pccl_peer_is_in_group(p, id)) {
@@ -306,7 +306,9 @@ uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_
     return link->able_us;
 }
 
-/* The master has restarted: it asks again for the links that it wants, and must be asked again for others. */
+/*
+ * Resets the requests after a restart of the master, which requests its links again and must be asked again for others.
+ */
 void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
     for (uint32_t i = 0; i < p->link_count; i++)
@@ -314,7 +316,7 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p)
     pccl_peer_links_follow_view(p, false);
 }
 
-/* Returns true if the link belongs to the group's mesh, or to a hub. */
+/* Returns true if the link belongs to the group's mesh or to a hub. */
 static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 {
     const uint32_t position = pccl_peer_position_of(p, id), own = pccl_peer_position_of(p, &p->config.id);
@@ -323,8 +325,8 @@ static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /*
- * To be called after every change of the membership or the ring. Links beside the ring are added when the master asks
- * for them.
+ * Adjusts the links to the membership and the ring. Call after every change of these. Links outside the ring are added
+ * when the master requests them.
  */
 void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 {
@@ -334,16 +336,16 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
     for (uint32_t i = 0; i < p->link_count;) {
         struct pccl_peer_link *link = &p->links[i];
         bool member = pccl_peer_knows_member(p, &link->id);
-        /* the view determines whether it is wanted, possibly at once */
+        /* the view decides whether it is wanted */
         bool decided = link->warm && member && new_view;
         link->ring = successor != NULL && pccl_id_equal(&link->id, successor);
         link->mesh = member && view_wants(p, &link->id);
         if (!member)
             link->idle_us = 0;
-        link->failed = link->failed && !link->ring && !decided; /* a failure in the new ring is reported again */
+        link->failed = link->failed && !link->ring && !decided; /* a failure in the new ring must be reported again */
         link->warm = link->warm && !decided;
         if (decided)
-            forgive(p, link); /* the newcomer's address is verified now */
+            forgive(p, link); /* the newcomer's address has been verified */
         if ((link->ring || (decided && is_wanted(link))) && link->out == PCCL_DIAL_DOWN && link->candidate_count > 0)
             dial(p, link);
         if (tidy_link(p, link))
@@ -357,8 +359,9 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 /* ---- link events ---- */
 
 /*
- * Notes that a link ended because of an invalid message. This is no evidence about the path or the other peer. The
- * operations that used the link have failed, and the master knows. Dialing at once would bring the same message again.
+ * Records that a link ended because of an invalid message. This is not evidence about the path or the other peer. The
+ * operations that used the link have failed, which the master knows. An immediate dial would only produce the same
+ * message again.
  */
 static void note_rejected(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_text *reason)
 {
@@ -377,7 +380,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool brief = was_up && is_for_sends(link) && p->now_us < link->up_us + BRIEF_US;
     bool changed = !link->failed || link->how != event->how;
     link->out = PCCL_DIAL_DOWN;
-    link->idle_us = 0; /* a link that is only kept is not dialed again */
+    link->idle_us = 0; /* a link that was idle is not dialed again */
     link->able_us = was_up && !brief ? p->now_us : link->able_us;
     if (is_evidence(event)) {
         link->failed = true;
@@ -392,7 +395,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     bool newcomer = is_newcomer(p, link);
     if (was_up && !brief && is_evidence(event) && !newcomer) {
         forgive(p, link);
-        dial(p, link); /* at once: the answer distinguishes a broken connection from a dead peer */
+        dial(p, link); /* at once, because the answer distinguishes a broken connection from a dead peer */
         return;
     }
     if (newcomer)
@@ -417,7 +420,7 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
 {
     bool up = event->kind == PCCL_PEER_LINK_UP;
     struct pccl_peer_link *link = event->incoming && up ? make_link(p, &event->peer) : find_link(p, &event->peer);
-    if (link == NULL && event->incoming && up) /* the peer that dialed tries again */
+    if (link == NULL && event->incoming && up) /* the peer that dialed will dial again */
         p->effects.close_link(p->effects.context, &event->peer, true);
     if (link == NULL)
         return;
@@ -456,8 +459,8 @@ void pccl_peer_note_figures(struct pccl_peer *p, const struct pccl_id *id, uint3
 }
 
 /*
- * Reports measured figures to the master. Unchanged figures are also reported now and then, so that the master knows
- * that they still hold. A rate on a shared line can only raise the figure, and does not confirm the last reported rate.
+ * Reports measured figures to the master. Unchanged figures are reported at long intervals, to confirm them. A rate on
+ * a shared line can only raise the figure, and does not confirm the last reported rate.
  */
 void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *event)
 {
@@ -494,7 +497,7 @@ void pccl_peer_tick_links(struct pccl_peer *p)
         if (link->retry_us == 0)
             continue;
         if (!is_wanted(link))
-            link->retry_us = 0; /* no longer wanted */
+            link->retry_us = 0;
         else if (p->now_us >= link->retry_us)
             dial(p, link);
         else
@@ -504,7 +507,7 @@ void pccl_peer_tick_links(struct pccl_peer *p)
 
 /* ---- accepting links ---- */
 
-/* Only a peer that the master sent here has a valid ticket, which also proves its id. */
+/* Returns the ticket that the master gives a peer which must dial this one. It also proves that peer's id. */
 struct pccl_id pccl_peer_ticket(const struct pccl_peer *p, const struct pccl_id *from)
 {
     return pccl_ticket(&p->config.link_key, from, &p->config.id);
@@ -520,8 +523,8 @@ static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hel
 }
 
 /*
- * Returns true if the link may be accepted. This peer's view may be behind, so newcomers and unknown members may open
- * links, too. There are few of them at a time, and each needs only one connection until it is known.
+ * Returns true if the link may be accepted. This peer's view may be outdated, so newcomers and unknown members may also
+ * open links, but only a few at a time, and each only one connection until it is known.
  */
 static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {
@@ -538,9 +541,9 @@ static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link
 }
 
 /*
- * Returns true if this peer is in the run that the hello names, or may be. The master may send members to a newcomer
- * before the newcomer has read the answer that names the run. A master that has answered a newcomer may still learn
- * from members which run it serves, and then its probes name that run.
+ * Returns true if this peer is, or may be, in the run that the hello names. The master may send members to a newcomer
+ * before the newcomer has read the answer that names the run. A master that has answered a newcomer may later learn
+ * from members which run it serves; its probes then name that run.
  */
 static bool is_in_run(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
 {
@@ -561,7 +564,7 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
         pccl_text_format(reason, "this is peer %s", pccl_id_str(&p->config.id));
     } else if (!is_in_run(p, hello)) {
         pccl_text_format(reason, "this peer is not in that run");
-    } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only asks who answers */
+    } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only checks which peer answers */
         *refusal = PCCL_REFUSAL_MALFORMED;
         pccl_text_format(reason, "no valid ticket: this peer accepts links only from peers of its master");
     } else if (hello->kind == PCCL_LINK_STATE && !pccl_peer_is_in_group(p, &hello->from)) {

@@ -1,6 +1,6 @@
 /*
- * Connections that have lost one end only (PROTOCOL 7.4): the receiver reports its own end to the master, and the peer
- * that dialed, to which the master passes the report on, ends the other one.
+ * Connections that have lost only one end (PROTOCOL 7.4). The receiver reports its end to the master, which forwards
+ * the report to the peer that dialed, and that peer ends the connection.
  */
 #include "peer/links.h"
 #include "peer/output.h"

@@ -64,7 +64,7 @@ bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *memb
     return true;
 }
 
-/* Appends the names of the first few peers to `words`, and counts all of them. */
+/* Appends the names of the first peers to `words`, and counts all of them. */
 struct naming {
     struct pccl_text *words;
     uint32_t count;

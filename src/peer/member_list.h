@@ -1,6 +1,6 @@
 /*
- * Member lists: the members of this peer's group in canonical order (by admission), both as of the view and as of the
- * last call that returned. Callers rely on the latter. A list never changes, and is shared by all that refer to it.
+ * Member lists: the members of this peer's group in canonical order (by admission). There is a list of the view, and a
+ * list of the last call that returned, on which callers rely. A list is immutable, and shared by all references.
  */
 #ifndef PCCL_PEER_MEMBER_LIST_H
 #define PCCL_PEER_MEMBER_LIST_H
@@ -8,25 +8,25 @@
 #include "peer/state.h"
 
 struct pccl_member_list {
-    uint64_t number; /* number of the list among those that this peer has made */
+    uint64_t number; /* number of the list among the lists that this peer has created */
     uint32_t references, count;
     struct pccl_member members[];
 };
 
-/* Makes the list of a new view, whose members are set already. Returns false if it is out of memory. */
+/* Creates the list of a new view from its members. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_peer_make_member_list(struct pccl_peer *p);
-/* Adds a reference to the view's list and returns it. pccl_peer_drop_member_list removes the reference. */
+/* Returns the view's list with a new reference, which pccl_peer_drop_member_list removes. */
 struct pccl_member_list *pccl_peer_hold_member_list(struct pccl_peer *p);
 /* `roll` may be NULL. */
 void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *roll);
-/* A call returns: from now on callers see these attributes and this member list. Nothing else sets them. */
+/* Sets the attributes and the member list that callers see, when a call returns. */
 void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes,
                               struct pccl_member_list *roll);
 void pccl_peer_free_member_lists(struct pccl_peer *p);
 
 /* Returns true if the members of the view are exactly these, in this order. */
 bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count);
-/* Writes how they differ: which of them are missing in the view, and which members of the view are new. */
+/* Describes the difference: peers that are missing in the view, and members of the view that are new. */
 void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                 struct pccl_text *words);
 

@@ -1,9 +1,9 @@
-/* Members of the run, sorted, with an index by id, and the queries about them. */
+/* Sorted list of the members of the run with an index by id, and queries about the members. */
 #include "peer/members.h"
 
 #include <string.h>
 
-/* Admission numbers are distinct, unless members have lied to a restarted master. */
+/* Returns the order of the list. Admission numbers are distinct, unless members have lied to a restarted master. */
 static bool is_before(const struct pccl_member *a, const struct pccl_member *b)
 {
     if (a->group != b->group)
@@ -23,7 +23,7 @@ static uint32_t slot_after(const struct pccl_peer *p, uint32_t slot)
     return (slot + 1) & (uint32_t)(UINT64_MAX >> p->slot_shift);
 }
 
-/* Returns the shift for at least twice as many slots as members. */
+/* Returns the shift with which there are at least twice as many slots as members. */
 static uint32_t shift_for(uint32_t count)
 {
     uint32_t shift = 60;
@@ -32,7 +32,10 @@ static uint32_t shift_for(uint32_t count)
     return shift;
 }
 
-/* Adds the members from index `from` on to the index; 0: makes the index. Returns false if an id is in it already. */
+/*
+ * Adds the members from position `from` on to the index; with 0, rebuilds the index. Returns false if an id occurs
+ * twice.
+ */
 static bool index_members(struct pccl_peer *p, uint32_t from)
 {
     if (from == 0) {
@@ -49,7 +52,7 @@ static bool index_members(struct pccl_peer *p, uint32_t from)
     return true;
 }
 
-/* Returns the member's index in the list; member_count if it is not there. */
+/* Returns the member's position in the list; member_count if it is not a member. */
 static uint32_t find(const struct pccl_peer *p, const struct pccl_id *id)
 {
     if (p->member_count == 0)
@@ -90,7 +93,7 @@ static void take_out(struct pccl_peer *p, const struct pccl_id *removed, uint32_
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = find(p, &removed[i]);
         if (at < p->member_count)
-            p->members[at].peer = (struct pccl_id){{0}}; /* no peer has this id */
+            p->members[at].peer = (struct pccl_id){{0}}; /* marks it for removal, because no peer has this id */
     }
     for (uint32_t i = 0; count > 0 && i < p->member_count; i++)
         if (!pccl_id_is_zero(&p->members[i].peer))

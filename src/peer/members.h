@@ -1,32 +1,32 @@
-/* Members of the run, as the master's views name them (view.h), and the display names of the peers. */
+/* Members of the run according to the master's views (view.h), and the display names of the peers. */
 #ifndef PCCL_PEER_MEMBERS_H
 #define PCCL_PEER_MEMBERS_H
 
 #include "peer/state.h"
 
 /*
- * Removes members, then adds members in any order. Returns MEMORY, with the list unchanged; or MALFORMED if an id is in
- * the list twice, and then the list must not be used.
+ * Removes members, then adds members in any order. Returns MEMORY, with the list unchanged, or MALFORMED if an id is in
+ * the list twice; after that the list must not be used.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed,
                                                           uint32_t removed_count, const struct pccl_member *added,
                                                           uint32_t added_count);
 PCCL_MUST_CHECK enum pccl_status pccl_peer_replace_members(struct pccl_peer *p, const struct pccl_member *members,
                                                            uint32_t count);
-/* Returns the current attributes. Callers see the snapshot instead (queries.h). */
+/* Returns the attributes of the current epoch. Callers see a snapshot instead (queries.h). */
 struct pccl_attributes pccl_peer_live_attributes(const struct pccl_peer *p);
 bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id);
 /* Returns the live.group_world members of this peer's group in canonical order. */
 const struct pccl_member *pccl_peer_group_members(const struct pccl_peer *p);
-/* Returns the index of a peer among them; live.group_world if it is no member of the group. */
+/* Returns a peer's index in this list; live.group_world if it is not a member of the group. */
 uint32_t pccl_peer_position_of(const struct pccl_peer *p, const struct pccl_id *id);
-bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* of this peer's own group */
-const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL: this peer is alone */
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* the group of this peer */
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL if this peer is alone */
 
 /* ---- names.c ---- */
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
-/* Copies a reason that the master gave, and adds the names of peers to it. */
+/* Copies a reason from the master, and adds the names of the peers in it. */
 void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said);
 
 #endif

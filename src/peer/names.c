@@ -1,6 +1,6 @@
 /*
- * Display names of other peers. The master sends them before it mentions these peers. They are added to reasons and log
- * lines.
+ * Display names of other peers, which are added to reasons and log lines. The master sends them before any message that
+ * mentions these peers.
  */
 #include "peer/members.h"
 #include "peer/queries.h"
@@ -14,8 +14,8 @@ static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /*
- * Returns true if a reason may mention the peer: members, those that left the group lately, and newcomers with a link
- * here.
+ * Returns true if a reason may mention the peer: a member, a peer that left the group recently, or a newcomer with a
+ * link here.
  */
 static bool may_be_named(const void *context, const struct pccl_id *id)
 {
@@ -28,7 +28,7 @@ static bool may_be_named(const void *context, const struct pccl_id *id)
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg)
 {
-    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* seldom, because it takes long */
+    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* pruning takes long, so it is rare */
         pccl_names_prune(&p->names, may_be_named, p);
     for (uint32_t i = 0; i < msg->names_count; i++)
         pccl_names_set(&p->names, &msg->names[i].peer, (const char *)msg->names[i].name.data,

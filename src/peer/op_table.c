@@ -1,6 +1,6 @@
 /*
- * Table of the operations at a peer: by instance and by tag, in the order of their decisions, and the number of
- * launches of each tag.
+ * Table of the operations at a peer by instance and by tag, the list of outcomes in order of decision, and the launches
+ * of each tag.
  */
 #include "peer/op_table.h"
 #include "peer/choices.h"
@@ -23,7 +23,7 @@ struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const st
     return NULL;
 }
 
-/* Returns the key of a tag: the tables hash it again. */
+/* Returns the key of a tag, which the tables hash again. */
 static uint64_t key_of(const struct pccl_instance *instance)
 {
     return instance->subgroup + instance->pair + instance->tag;
@@ -94,7 +94,7 @@ static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->confirmed && !op->unstable);
     struct pccl_peer_op *before =
-        p->last_unstable; /* decisions arrive in order, except at the late launch of a tombstone */
+        p->last_unstable; /* decisions arrive in order, except for a tombstone that is launched late */
     while (before != NULL && before->decision > op->decision)
         before = before->before;
     op->before = before;
@@ -146,8 +146,8 @@ bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance 
 }
 
 /*
- * Returns true if the operation may be freed: an outcome when all members know it, a tombstone only when its era ends
- * or the instance is launched.
+ * Returns true if the operation may be freed. An outcome is kept until all members know it, a tombstone until its era
+ * ends or its instance is launched.
  */
 static bool may_forget(const struct pccl_peer *p, const struct pccl_peer_op *op)
 {
@@ -175,8 +175,8 @@ void pccl_peer_forget_stable(struct pccl_peer *p)
 }
 
 /*
- * Ignored between `resume` and `recovered`, because a restarted master gives the outcomes new numbers one by one during
- * that time.
+ * Records the outcomes that all members know. Ignored between `resume` and `recovered`, because a restarted master
+ * numbers the outcomes again during that time.
  */
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
 {

@@ -1,51 +1,52 @@
 /*
- * Table of the operations that this peer knows: those that it has launched, and outcomes, for as long as some member
- * may not know them. Also the counters of launches in this era.
+ * Table of the operations that this peer has launched, and of outcomes that some member may not know. Also the number
+ * of launches of each tag in this era.
  */
 #ifndef PCCL_PEER_OP_TABLE_H
 #define PCCL_PEER_OP_TABLE_H
 
 #include "peer/state.h"
 
-/* pccl_peer_find_instance returns NULL if there is no such operation, pccl_peer_add_op if it is out of memory. */
+/* pccl_peer_find_instance returns NULL if there is no such operation, pccl_peer_add_op if out of memory. */
 struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
 /*
- * Returns the operation with this tag that a caller holds: of all members of the subgroup, or of the whole group (0).
- * Sends and receives are not found.
+ * Returns the unreleased operation with this tag, in the subgroup or the whole group (0). Sends and receives are not
+ * found.
  */
 struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
 void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op);
 void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op);
 struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);
-bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance); /* of the current era */
+/* true if in the current era */
+bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance);
 
 /*
- * The master has told the outcome of `op`, or `op`, a tombstone whose outcome it has told before, is launched. A
- * restarted master tells an outcome again, with another number.
+ * Records the decision number of an outcome: when the master has sent it, or when its tombstone is launched. A
+ * restarted master sends an outcome again with another number.
  */
 void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision);
-/* From the master: all members know the outcomes up to this decision. */
+/* Handles the master's statement that all members know the outcomes up to this decision. */
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
 /* Forgets this operation, or all operations, unless some member may still need the outcome. */
 void pccl_peer_forget_op(struct pccl_peer *p, struct pccl_peer_op *op);
 void pccl_peer_forget_stable(struct pccl_peer *p);
 
 /*
- * Returns the counter of launches of this tag, in its subgroup and pair, in this era. Returns NULL if there are too
- * many tags, or no memory.
+ * Returns the launch counter of this tag in its subgroup and pair, for this era. Returns NULL if there are too many
+ * tags or no memory.
  */
 struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_instance *instance);
-/* Returns NULL if nothing was launched in this era. */
+/* Returns NULL if the tag has not been launched in this era. */
 struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, const struct pccl_instance *instance);
-/* Renames a receive from any peer: `instance` is the name by which both ends know it. */
+/* Gives a receive from any peer the instance name that both ends use. */
 void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance);
-/* Removes a receive from `open` or `unlinked`, if it is there. */
+/* Removes a receive from `open` or `unlinked` if it is in one of them. */
 void pccl_peer_unlist(struct pccl_peer_op *op);
 /* Returns true if this instance, or a later one of its tag, was launched here. */
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_forget_uses(struct pccl_peer *p);
-/* Frees all operations, when the machine is destroyed. */
+/* Frees all operations. Call when the machine is destroyed. */
 void pccl_peer_free_ops(struct pccl_peer *p);
 
 #endif

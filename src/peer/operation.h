@@ -1,6 +1,6 @@
 /*
- * Operation: one launch of one tag, in the peer's machine. Drivers may read it between launch and release, and write
- * only to `user`.
+ * Operation in the peer's machine: one launch of a tag. Drivers may read it between launch and release, and write only
+ * `user`.
  */
 #ifndef PCCL_PEER_OPERATION_H
 #define PCCL_PEER_OPERATION_H
@@ -12,8 +12,8 @@
 #include "wire/wire.h"
 
 enum pccl_op_state {
-    PCCL_OP_OPEN,      /* a receive from any peer, with no sender chosen: no other peer knows of it */
-    PCCL_OP_RUNNING,   /* launched; bulk: `ready` was sent */
+    PCCL_OP_OPEN,      /* a receive from any peer without a chosen sender; other peers do not know of it */
+    PCCL_OP_RUNNING,   /* launched; for a bulk operation `ready` was sent */
     PCCL_OP_DONE,      /* this peer's part is complete and `done` was sent; a tiny operation starts in this state */
     PCCL_OP_FAILED,    /* `failed` was sent */
     PCCL_OP_DECIDED,   /* the outcome is known */
@@ -23,51 +23,56 @@ struct pccl_peer_op {
     struct pccl_table_node by_instance; /* in the machine's table */
     struct pccl_table_node by_tag;
     struct pccl_peer_op *older, *newer; /* list of all operations, in order of creation */
-    struct pccl_list_node in_open;      /* OPEN: in `open`; begun: possibly in `unlinked` */
-    /* ask that counts this receive; NULL: none yet, or the receive is in neither list */
+    struct pccl_list_node in_open;      /* in `open` while OPEN, possibly in `unlinked` after that */
+    /* request to the master that includes this receive; NULL if none exists, or the receive is in neither list */
     struct pccl_ask *ask;
-    /* list of the operations whose outcome is not known to all members, in order of decision */
+    /* list of operations whose outcome some member may not know, in order of decision */
     struct pccl_peer_op *before, *after;
     struct pccl_instance instance;
-    struct pccl_epoch start_view; /* view in which it was begun; (0, 0) in a subgroup, which has no views */
-    /* epoch of the attributes at launch, which tells the members that the caller counted on */
+    struct pccl_epoch start_view; /* view in which it began; (0, 0) in a subgroup, which has no views */
+    /* epoch of the attributes at launch, which identifies the members that the caller expected */
     struct pccl_epoch known;
     struct pccl_descriptor descriptor;
-    struct pccl_choice choice, next_choice; /* automatic codec: of this use; after a commit: of the next use */
+    /* automatic codec: choice for this use; after a commit, choice for the next use */
+    struct pccl_choice choice, next_choice;
     enum pccl_op_state state;
-    enum pccl_class class; /* DECIDED: NONE = committed */
-    uint64_t decision;     /* the master's number of the outcome; 0: not told yet */
+    enum pccl_class class; /* DECIDED: NONE if committed */
+    uint64_t decision;     /* the master's number of the outcome; 0 if not received yet */
     bool tiny;
-    bool followed;     /* another operation may replace this one; room for it is reserved while this one is held */
-    bool from_anybody; /* the caller of this receive named no sender; when one is chosen, it becomes the root */
-    bool given_up;     /* launched as given up: the descriptor is incomplete and may be invalid */
+    bool followed;     /* true if another operation may replace this one; room for it is reserved until the release */
+    bool from_anybody; /* true if the caller of this receive named no sender; the chosen sender becomes the root */
+    bool given_up;     /* true if launched as given up: the descriptor is incomplete and may be invalid */
     bool started;      /* op_start was called for it */
-    bool complete;     /* `done` was sent; a bulk operation may still fail afterwards, or commit although it failed */
-    bool held;         /* the caller has not released it */
-    bool confirmed;    /* the master's `outcome` has arrived (a view may have decided the operation before) */
-    bool unstable;     /* confirmed, but the outcome is not known to all members: in the list of these */
-    /* its subgroup or pair has ended, or is closed: it may be forgotten without the master's `outcome` */
+    bool complete;     /* true if `done` was sent; a bulk operation may fail after that, or commit although it failed */
+    bool held;         /* true until the caller has released it */
+    bool confirmed;    /* true if the master's `outcome` has arrived; a view may have decided the operation before */
+    bool unstable;     /* true if confirmed and some member may not know the outcome, so that it is in that list */
+    /* true if its subgroup or pair has ended or was closed, so that it may be forgotten without an `outcome` */
     bool orphaned;
-    bool awaited; /* a caller is blocked in it */
+    bool awaited; /* true if a caller is blocked in it */
     bool abort_sent;
     enum pccl_class abort_class;
     struct pccl_text abort_reason;
-    uint32_t world;   /* at launch */
-    uint32_t seats;   /* founding: number of members, counted for as long as the operation is remembered */
-    uint8_t *payload; /* owned; tiny: the contribution until the decision, then the result; NULL: both are empty */
+    uint32_t world;   /* number of members at launch */
+    uint32_t seats;   /* founding: number of members, which counts toward the limit until the operation is forgotten */
+    uint8_t *payload; /* owned; tiny: the contribution, after the decision the result; NULL if both are empty */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
-    uint64_t stuck_since_us;           /* as in struct pccl_vote_call */
-    uint64_t begun_us;                 /* time of the launch, or of the last restart for a view that only replans */
-    uint32_t restarts;                 /* number of times that it was begun again */
-    uint32_t took_us;                  /* bulk, complete: time since begun_us */
-    struct pccl_id sends_to;           /* begun bulk send: the member whose link it needs; otherwise 0 */
-    struct pccl_attributes attributes; /* at the decision */
-    struct pccl_member_list *roll;     /* shared with the machine: the member list at the decision */
-    /* not OK: the operation ended at this peer only, with this status; the peer left, or closed the subgroup */
+    uint64_t stuck_since_us; /* as in struct pccl_vote_call */
+    uint64_t begun_us;       /* time of the launch, or of the last restart in a new view */
+    uint32_t restarts;       /* number of restarts */
+    uint32_t took_us;        /* bulk, complete: time since begun_us */
+    /* begun bulk send: the receiving member, to which it needs a link; otherwise 0 */
+    struct pccl_id sends_to;
+    struct pccl_attributes attributes; /* attributes at the decision */
+    struct pccl_member_list *roll;     /* member list at the decision, shared with the machine */
+    /*
+     * OK unless the operation ended only at this peer, because the peer left or closed the subgroup; then the status of
+     * that
+     */
     enum pccl_status lost_by;
-    struct pccl_text reason; /* why it was aborted */
-    void *user;              /* belongs to the driver */
+    struct pccl_text reason; /* reason of the abort */
+    void *user;              /* owned by the driver */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Operations at a peer after their launch (PROTOCOL 5): done, decided, released, forgotten. */
+/* Operations at a peer after their launch (PROTOCOL 5): outcomes, views, aborts, and the end of subgroups and pairs. */
 #include "peer/announcements.h"
 #include "peer/choices.h"
 #include "peer/links.h"
@@ -19,8 +19,8 @@
 #define GONE_ON_WITHOUT "this peer was removed from the run: an operation was committed without it"
 
 /*
- * PROTOCOL 1.5, 2.1: counters, outcomes and tombstones end with their era. Callers hold no operation then, because the
- * call that ended the era was quiet.
+ * Begins an era (PROTOCOL 1.5, 2.1): counters, outcomes and tombstones end with the previous one. All operations are
+ * released by then, because the call that ended the era was quiet.
  */
 void pccl_peer_change_era(struct pccl_peer *p)
 {
@@ -30,7 +30,7 @@ void pccl_peer_change_era(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, false);
 }
 
-/* ---- calls of its caller ---- */
+/* ---- calls for an operation ---- */
 
 void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
 {
@@ -41,9 +41,9 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
     pccl_peer_forget_op(p, op);
 }
 
-/* ---- events of the operation ---- */
+/* ---- waiting callers ---- */
 
-/* Withdraws a report that this peer waits in the operation, also if the outcome and the `where` have crossed. */
+/* Withdraws the report that this peer waits in the operation, even if the outcome crossed the `where`. */
 static void end_where(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
@@ -114,8 +114,8 @@ static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcom
 }
 
 /*
- * Handles an outcome of an instance that is not in the table: it was never launched here, or was forgotten because all
- * members knew it.
+ * Handles the outcome of an instance that is not in the table, because it was never launched here or was forgotten when
+ * all members knew it.
  */
 static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
@@ -129,7 +129,7 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
         tombstone(p, outcome, reason);
 }
 
-/* Adds the founded subgroup. Returns false if the result is invalid or memory is short; the peer has given up then. */
+/* Adds the founded subgroup. Returns false if the result is invalid or memory is short; the peer has then given up. */
 static bool found(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_bytes *founded)
 {
     const struct pccl_bytes list = {op->payload, op->payload_bytes};
@@ -166,8 +166,7 @@ static void apply_outcome(struct pccl_peer *p, struct pccl_peer_op *op, const st
     }
     if (commit && !op->complete) {
         /*
-         * PROTOCOL 6.2: only a view without this peer can have allowed that commit; the master crashed before it sent
-         * that view
+         * PROTOCOL 6.2: this commit requires a view without this peer, and the master crashed before it sent that view
          */
         pccl_peer_give_up(p, PCCL_EXPELLED, GONE_ON_WITHOUT);
         return;
@@ -203,7 +202,9 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
     pccl_peer_set_stable(p, outcome->stable);
 }
 
-/* PROTOCOL 5.4: aborts the operations launched before the view. The `view_ack` makes the master abort them for all. */
+/*
+ * Aborts the operations launched before the view (PROTOCOL 5.4). After the `view_ack` the master aborts them for all.
+ */
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
@@ -224,15 +225,15 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
     }
     struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
                            .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
-    /* also if nothing was aborted: until it arrives the master delays aborts of another class */
+    /* sent even if nothing was aborted, because until then the master delays aborts with another class */
     pccl_peer_send(p, &msg);
     pccl_release(&p->memory, killed, capacity * sizeof *killed);
 }
 
 /*
- * Begins the operation again in the new view. Its own failure, or its caller's request to abort, also ends it in this
- * view, and is sent again, since the master may have received it too late. The failure of a link is dropped, because
- * the new ring may not use that link.
+ * Starts the operation again in the new view. If it failed locally or its caller requested an abort, this is sent
+ * again, because the master may have received it too late. A failure because of a link is dropped, because the new ring
+ * may not use that link.
  */
 static void begin_again(struct pccl_peer *p, struct pccl_peer_op *op)
 {
@@ -263,7 +264,7 @@ void pccl_peer_view_replans(struct pccl_peer *p)
             begin_again(p, op);
 }
 
-/* Ends the operation with its subgroup or pair, which aborts undecided operations for all members. */
+/* Ends an operation whose subgroup or pair has ended; that aborts undecided operations for all members. */
 static void end_with(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_text *reason)
 {
     op->orphaned = true;
@@ -282,7 +283,7 @@ void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why)
     }
 }
 
-/* ---- receives from any peer: until a sender is chosen no other peer knows of them ---- */
+/* ---- receives from any peer, which other peers do not know of until a sender is chosen ---- */
 
 void pccl_peer_end_open(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class,
                         const struct pccl_text *reason)
@@ -317,8 +318,8 @@ void pccl_peer_pass_over(struct pccl_peer *p, struct pccl_peer_op *tombstone)
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
 
 /*
- * The outcomes of these operations for the others are ignored, and a restarted master is not told of them: only this
- * peer knows that they are over, and another member may have received a commit.
+ * Later outcomes of these operations are ignored, and a restarted master receives no report of them: only this peer has
+ * ended them, and another member may have received a commit.
  */
 void pccl_peer_end_closed(struct pccl_peer *p)
 {
@@ -336,8 +337,8 @@ void pccl_peer_end_closed(struct pccl_peer *p)
 }
 
 /*
- * The session delivers the master's decisions in their order. An operation that is undecided here was therefore not
- * decided before the end, which aborts it for all members.
+ * Ends a subgroup. The session delivers the master's decisions in order, so an operation that is undecided here was not
+ * decided before the end of the subgroup, which aborts it for all members.
  */
 static void end_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup, const struct pccl_text *reason)
 {
@@ -389,8 +390,8 @@ void pccl_peer_end_operations(struct pccl_peer *p)
 }
 
 /*
- * PROTOCOL 16.4: fails a send whose link cannot be opened, since no view reports that failure. A link that is lost
- * later fails the operations over it.
+ * Fails a send whose link cannot be opened, because no view reports that failure (PROTOCOL 16.4). The later loss of a
+ * link fails the operations over it.
  */
 static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
 {

@@ -1,7 +1,7 @@
 /*
- * This peer's part in an optimization of the topology: its vote, and the tests of paths that the master asks for and
- * the driver carries out. The new ring arrives as an ordinary view, before the round ends. Also the request for a
- * topology report, which a member may make at any time.
+ * This peer's part in an optimization of the topology: its vote, and the tests of paths that the master requests and
+ * the driver runs. The new ring arrives as an ordinary view before the round ends. Also the request for a topology
+ * report, which a member may make at any time.
  */
 #include "peer/links.h"
 #include "peer/members.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { KEPT_US = 120000000 }; /* time for which a result replaces another test of the path */
+enum { KEPT_US = 120000000 }; /* time for which a result is used instead of another test */
 
 /* ---- results ---- */
 
@@ -22,7 +22,7 @@ static struct pccl_tested_path *find_tested(const struct pccl_peer *p, const str
     return NULL;
 }
 
-/* Stores the result. Without memory the path is tested again. */
+/* Stores the result. If out of memory, the path will be tested again. */
 static void keep_tested(struct pccl_peer *p, const struct pccl_peer_measurement *measurement)
 {
     struct pccl_tested_path *path = find_tested(p, &p->test.peer);
@@ -45,7 +45,7 @@ void pccl_peer_forget_tests(struct pccl_peer *p)
     p->tested_count = p->tested_capacity = 0;
 }
 
-/* measurement->test is the number with which the master asked for it. */
+/* Sends a result to the master. measurement->test is the number in the master's request. */
 static void tell_result(struct pccl_peer *p, const struct pccl_id *peer,
                         const struct pccl_peer_measurement *measurement)
 {
@@ -86,7 +86,7 @@ void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measu
     }
     const struct pccl_tested_path *path = find_tested(p, &measure->peer);
     if (p->test.running && pccl_id_equal(&p->test.peer, &measure->peer)) {
-        p->test.outstanding = true; /* it was begun for the previous master */
+        p->test.outstanding = true; /* the running test was begun for the previous master */
         p->test.number = measure->test;
     } else if (path != NULL && p->now_us < path->at_us + KEPT_US) {
         tell_result(p, &path->peer,
@@ -143,7 +143,7 @@ enum pccl_status pccl_peer_describe(struct pccl_peer *p)
 void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *report)
 {
     if (!p->describing || report->ticket != p->describe_ticket)
-        return; /* the answer to an earlier request */
+        return; /* answer to an earlier request */
     p->describing = false;
     p->effects.described(p->effects.context, &report->text);
 }

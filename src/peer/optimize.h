@@ -7,20 +7,20 @@
 
 #include "peer/state.h"
 
-/* The master asks for a test of this path. */
+/* Handles the master's request to test this path. */
 void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measure);
 /* Handles the event TEST_DONE. */
 void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement *measurement);
-/* The call has ended. Ends its test, and frees the results that are stored for a restarted master. */
+/* Ends the call's test and frees the results that were stored for a restarted master. Call when the call has ended. */
 void pccl_peer_forget_tests(struct pccl_peer *p);
-/* The open round has ended. Returns the status with which the call ends. */
+/* Handles the end of the round. Returns the status with which the call ends. */
 enum pccl_status pccl_peer_optimize_ended(struct pccl_peer *p, const struct pccl_msg_round *round);
 
 /* ---- topology reports ---- */
 
 /* Handles the event DESCRIBE. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_describe(struct pccl_peer *p);
-/* The master has answered. */
+/* Handles the master's topology report. */
 void pccl_peer_topology_report(struct pccl_peer *p, const struct pccl_msg_topology_report *report);
 void pccl_peer_resend_describe(struct pccl_peer *p);
 void pccl_peer_end_describe(struct pccl_peer *p);

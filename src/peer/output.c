@@ -1,4 +1,4 @@
-/* Timers, the log, messages to the master, and the end of a peer's life. */
+/* Timers, the log, messages to the master, and the end of the machine. */
 #include "peer/output.h"
 
 #include <stdarg.h>
@@ -49,7 +49,7 @@ void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
 /* ---- the end ---- */
 
 /*
- * Tells the master, so that the other members need not wait for the silence limit. A peer that leaves in order gives no
+ * Sends `leave`, so that the other members need not wait for the silence limit. A peer that leaves in order gives no
  * reason.
  */
 static void send_leave(struct pccl_peer *p, bool in_order)

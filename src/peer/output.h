@@ -1,8 +1,8 @@
 /*
- * Actions that all files of the peer use: arm the timer, log, send to the master, and end the peer's life.
- * pccl_peer_give_up only sets the state, tells the master and logs. After the event was handled, pccl_peer_step ends
- * everything outstanding. Until then links, operations and calls remain, but nothing new may begin: check the state
- * after a call that can give up.
+ * Actions for all files of the peer: arm the timer, log, send to the master, and end the machine. pccl_peer_give_up
+ * only sets the state, informs the master and logs. After the event, pccl_peer_step ends everything outstanding. Until
+ * then links, operations and calls still exist, but nothing new may begin, so callers must check the state after a call
+ * that can give up.
  */
 #ifndef PCCL_PEER_OUTPUT_H
 #define PCCL_PEER_OUTPUT_H
@@ -11,18 +11,18 @@
 
 /* Requests a TICK no later than this time. */
 void pccl_peer_arm(struct pccl_peer *p, uint64_t when_us);
-/* Logs a sentence and adds the names of the peers that it mentions. */
+/* Logs a sentence, adding the names of the peers in it. */
 PCCL_PRINTF(3, 4)
 void pccl_peer_log(struct pccl_peer *p, enum pccl_log_level level, const char *format, ...);
 void pccl_peer_dial_master(struct pccl_peer *p);
 /* Writes these bytes to the connection, which must be up. */
 void pccl_peer_transmit(struct pccl_peer *p, const uint8_t *bytes, size_t length);
 /*
- * Sends a numbered message: now if the connection is up, otherwise after the reconnect. The session buffers it until it
- * is acknowledged. If the session has no room the peer gives up. After the end of the machine's life nothing is sent.
+ * Sends a numbered message: now if the connection is up, otherwise after the reconnect. The session keeps it until it
+ * is acknowledged. If the session is full, the peer gives up. Sends nothing after the machine has ended.
  */
 void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg);
-/* Ends this machine's life for this reason. A second call has no effect. */
+/* Ends the machine with this reason. A second call has no effect. */
 PCCL_PRINTF(3, 4)
 void pccl_peer_give_up(struct pccl_peer *p, enum pccl_status status, const char *format, ...);
 

@@ -4,7 +4,7 @@
 #include "peer/member_list.h"
 #include "wire/subgroup.h"
 
-/* Returns the first member of the view with this number or a higher one; NULL if all numbers are lower. */
+/* Returns the first member of the view with at least this admission number; NULL if all numbers are lower. */
 static const struct pccl_member *first_from(const struct pccl_peer *p, uint64_t admitted)
 {
     const struct pccl_member_list *roll = p->view_member_list;

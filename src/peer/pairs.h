@@ -1,26 +1,31 @@
-/* Pairs that this peer is in (PROTOCOL 16). The name of a pair holds the admission numbers of its two members. */
+/*
+ * Pairs that include this peer (PROTOCOL 16). The name of a pair consists of the admission numbers of its two members.
+ */
 #ifndef PCCL_PEER_PAIRS_H
 #define PCCL_PEER_PAIRS_H
 
 #include "peer/state.h"
 
 /*
- * Writes the name of the pair in which this peer sends to the other, or receives from it. Returns PEER_LOST if the
- * other is no member of the view's group, and LIMIT if admission numbers are too high or not unique.
+ * Sets the name of the pair in which this peer sends to the other, or receives from it. Returns PEER_LOST if the other
+ * is not a member of the view's group, LIMIT if admission numbers are too high or not unique.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_name_pair(const struct pccl_peer *p, const struct pccl_id *other, bool sends,
                                                      uint64_t *name);
 /*
- * Returns the other member of this pair; NULL if it is no member of the view's group, or this peer is not in the pair.
+ * Returns the other member of this pair; NULL if it is not a member of the view's group, or this peer is not in the
+ * pair.
  */
 const struct pccl_id *pccl_peer_other_of(const struct pccl_peer *p, uint64_t name);
-/* Returns the number of this member in the names of pairs; 0 if it is no member of the view's group. */
+/* Returns this member's number in the names of pairs; 0 if it is not a member of the view's group. */
 uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id);
-/* Returns the source of this pair; NULL if it is no member of the view's group, or this peer is not the destination. */
+/*
+ * Returns the source of this pair; NULL if it is not a member of the view's group, or this peer is not the destination.
+ */
 const struct pccl_id *pccl_peer_source_of(const struct pccl_peer *p, uint64_t name);
 /*
- * Returns true if operations of this pair may still be launched here: the other peer is a member, or will be one. A
- * restarted master may tell outcomes before the view that contains that peer.
+ * Returns true if operations of this pair may still be launched here, because the other peer is a member or will be
+ * one. A restarted master may send outcomes before the view that includes that peer.
  */
 bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name);
 

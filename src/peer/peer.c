@@ -1,4 +1,4 @@
-/* Creation of a peer's machine, dispatch of events, and the end of its life. */
+/* Creation of a peer's machine, dispatch of events, and the end of the machine. */
 #include "peer/announcements.h"
 #include "peer/control.h"
 #include "peer/links.h"
@@ -37,7 +37,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     p->effects = *effects;
     p->now_us = now_us;
     p->deadline_us = UINT64_MAX;
-    p->silence_ms = 10000; /* until the master sends its own value */
+    p->silence_ms = 10000; /* until the master sends its value */
     p->heartbeat_ms = 2500;
     pccl_session_init(&p->session, &p->memory);
     pccl_hash_key_init(&p->hash, config->hash_seed);
@@ -85,15 +85,15 @@ void pccl_peer_destroy(struct pccl_peer *p)
 }
 
 /*
- * PROTOCOL 9.5: a process that stood still could not receive anything during that time, so the master's silence does
- * not count.
+ * Advances the clock. A process that stood still could not receive anything during that time, so the master's silence
+ * is not counted (PROTOCOL 9.5).
  */
 static void advance_time(struct pccl_peer *p, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
     p->now_us = pccl_max_u64(p->now_us, now_us);
     uint64_t tolerance_us = STANDSTILL_US;
-    if (p->silence_ms != 0) /* known, and perhaps short */
+    if (p->silence_ms != 0) /* it may be shorter */
         tolerance_us = pccl_min_u64(tolerance_us, p->silence_ms * UINT64_C(250));
     if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
@@ -112,7 +112,7 @@ static void tick(struct pccl_peer *p)
     p->deadline_us = UINT64_MAX;
     pccl_peer_tick_master(p);
     if (p->state == PCCL_PEER_OVER)
-        return; /* no link is dialed any more */
+        return; /* no further dials */
     pccl_peer_tick_links(p);
     pccl_peer_tick_operations(p);
     pccl_peer_tick_calls(p);
@@ -124,7 +124,10 @@ static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind
     return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
 }
 
-/* A bulk receive without a link from its source learns only from the master of a send that is tiny (receives.c). */
+/*
+ * Updates the bulk receives from this source. Without a link from the source, a receive can learn only from the master
+ * that the send is tiny (receives.c).
+ */
 static void link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
 {
     const bool stands = pccl_peer_has_link_from(p, source);
@@ -190,7 +193,10 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     return PCCL_OK;
 }
 
-/* If an invariant breaks before this function has finished, the event BROKEN arrives, and it runs again. */
+/*
+ * Ends everything outstanding. If an invariant breaks before this function has finished, the event BROKEN arrives, and
+ * it runs again.
+ */
 static void end_life(struct pccl_peer *p)
 {
     p->deadline_us = UINT64_MAX;
@@ -205,7 +211,7 @@ static void end_life(struct pccl_peer *p)
 }
 
 /*
- * Notes whether several threads make and await calls: while one thread waits, another may start the calls that other
+ * Records whether several threads make and await calls: while one thread waits, another may start the calls that other
  * peers wait for.
  */
 static void note_thread(struct pccl_peer *p, const struct pccl_peer_event *event)

@@ -44,7 +44,7 @@ static void forget(struct pccl_peer *p, struct pccl_ask *asked)
     pccl_release(&p->memory, asked, sizeof *asked);
 }
 
-/* Withdraws the requests for tags that no receive waits for any more. */
+/* Withdraws the requests for tags without a waiting receive. */
 static void take_back(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->asks), *next; node != NULL; node = next) {
@@ -56,7 +56,7 @@ static void take_back(struct pccl_peer *p)
     }
 }
 
-/* Returns NULL if it is out of memory; the peer has given up then. */
+/* Returns NULL if out of memory; the peer has then given up. */
 static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance *instance)
 {
     struct pccl_ask *asked = find_ask(p, instance);
@@ -82,7 +82,9 @@ static void note_due(struct pccl_peer *p, struct pccl_ask *asked)
     pccl_list_append(&p->asks_due, &asked->in_due);
 }
 
-/* Returns the first of the receives at the end of this list that no ask counts yet, or else the list itself. */
+/*
+ * Returns the first of the receives at the end of this list that no request includes; the list itself if none exists.
+ */
 static struct pccl_list_node *first_new(struct pccl_list_node *list)
 {
     struct pccl_list_node *node = list;
@@ -91,7 +93,7 @@ static struct pccl_list_node *first_new(struct pccl_list_node *list)
     return node;
 }
 
-/* Counts the new receives of this list. Returns false if the peer gave up. */
+/* Adds the new receives of this list to the requests. Returns false if the peer gave up. */
 static bool count_new(struct pccl_peer *p, struct pccl_list_node *list)
 {
     for (struct pccl_list_node *node = first_new(list); node != list; node = node->next) {
@@ -106,8 +108,8 @@ static bool count_new(struct pccl_peer *p, struct pccl_list_node *list)
 }
 
 /*
- * Asks the master for an offer to each open receive and for a few more, so that sends of the near future are known here
- * when the next receive is launched. The master may make at least as many offers as are counted here.
+ * Requests offers from the master for all open receives and for a few more, so that sends are already known here when
+ * the next receive is launched. The master may make at least as many offers as `count` says.
  */
 static void ask_for_offers(struct pccl_peer *p)
 {
@@ -150,11 +152,11 @@ void pccl_peer_forget_requests(struct pccl_peer *p)
 
 /* ---- choosing a sender ---- */
 
-/* Send to this peer that a receive could choose. */
+/* A send to this peer that a receive could choose. */
 struct candidate {
     struct pccl_instance instance;
     const struct pccl_id *source;
-    uint64_t since; /* time, in p->arrivals, at which it became one */
+    uint64_t since; /* since when it is a candidate, as a number of p->arrivals */
 };
 
 static bool has_room(const struct pccl_peer *p)
@@ -163,8 +165,8 @@ static bool has_room(const struct pccl_peer *p)
 }
 
 /*
- * Finds the next send of the pair, and passes over sends that the source has given up before this peer received them.
- * Returns false if the next send is unknown.
+ * Finds the next send of the pair, skipping sends that the source gave up before this peer received them. Returns false
+ * if the next send is unknown.
  */
 static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *candidate)
 {
@@ -188,8 +190,8 @@ static bool find_next(struct pccl_peer *p, uint64_t pair, struct candidate *cand
 }
 
 /*
- * Finds the send to choose. Sources take turns: the next one has waited longest since its send arrived, or since it was
- * last chosen.
+ * Finds the send to choose. Sources take turns: the source that has waited longest, since its send arrived or since it
+ * was last chosen, is next.
  */
 static bool find_candidate(struct pccl_peer *p, const struct pccl_peer_op *op, struct candidate *found)
 {
@@ -223,7 +225,7 @@ static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct ca
     pccl_peer_op_choose(p, op, &candidate->instance, candidate->source);
 }
 
-/* Returns true if a receive may find a sender. Without news nothing has changed for the earlier receives. */
+/* Returns true if a receive may find a sender. Without news, only new receives must be checked. */
 static bool may_choose(struct pccl_peer *p)
 {
     bool may = p->has_news;
@@ -235,7 +237,7 @@ static bool may_choose(struct pccl_peer *p)
 
 static void choose_all(struct pccl_peer *p)
 {
-    /* the last receive without a sender; receives of the same tag and subgroup have none either */
+    /* last receive without a sender; receives of the same tag and subgroup have none either */
     const struct pccl_peer_op *hopeless = NULL;
     for (struct pccl_list_node *node = p->open.next, *next; node != &p->open && p->state == PCCL_PEER_MEMBER;
          node = next) {

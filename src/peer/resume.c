@@ -1,6 +1,6 @@
 /*
- * Report to a restarted master, which knows nothing of the run (PROTOCOL 12.2), and the way this peer continues when
- * the master has recovered.
+ * Report to a restarted master, which has no state of the run (PROTOCOL 12.2), and the continuation after the master
+ * has recovered.
  */
 #include "peer/control.h"
 #include "peer/links.h"
@@ -13,7 +13,7 @@
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 
-/* A report of everything that a peer remembers fits into a new session. */
+/* The report of a peer with the maximum of everything fits into a new session. */
 _Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX + PCCL_SUBGROUPS_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
 _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
                        3 * (uint64_t)PCCL_SUBGROUP_SEATS_MAX * PCCL_FOUNDED_SEAT_BYTES <
@@ -21,8 +21,8 @@ _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
                "their payload; seats count at a launch, and again in the subgroup that it founds");
 
 /*
- * Returns the descriptor to report: empty if the operation was given up, as for a tombstone, unless it belongs to a
- * pair.
+ * Returns the descriptor to report. It is empty for an operation that was given up, as for a tombstone, unless it
+ * belongs to a pair.
  */
 static struct pccl_descriptor descriptor_of(const struct pccl_peer_op *op)
 {
@@ -95,9 +95,9 @@ void pccl_peer_send_resume(struct pccl_peer *p)
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER && p->greeted);
     pccl_peer_log(p, PCCL_LOG_INFO, "the master restarted: reporting this peer's state to it");
     p->resuming = true;
-    p->test.outstanding = false; /* no master waits for its result; the restarted master may ask for the same test */
+    p->test.outstanding = false; /* no master waits for the result; the restarted one may request the same test */
     for (uint32_t i = 0; i < p->link_count; i++)
-        p->links[i].warm = false; /* the restarted master asks for the links that it wants */
+        p->links[i].warm = false; /* the restarted master requests its links again */
     struct pccl_msg msg = {.type = PCCL_MSG_resume,
                            .as.resume = {.epoch = p->epoch,
                                          .view = p->view,
@@ -124,8 +124,8 @@ void pccl_peer_send_resume(struct pccl_peer *p)
 }
 
 /*
- * Outcomes, views and answers have arrived before `recovered`. Everything still open is sent only now, since the master
- * could not decide it before.
+ * Continues after the recovery. Outcomes, views and answers have arrived before `recovered`. Open requests are sent
+ * only now, because the master could not have decided them before.
  */
 void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *recovered)
 {
@@ -142,7 +142,7 @@ void pccl_peer_recovered(struct pccl_peer *p, const struct pccl_msg_recovered *r
     pccl_peer_resend_operations(p);
     pccl_peer_resend_gone(p);
     pccl_peer_forget_requests(p);
-    p->has_news = true; /* so all are asked for again */
+    p->has_news = true; /* requests all offers again */
     pccl_peer_resend_closings(p);
     pccl_peer_resend_votes(p);
     pccl_peer_resend_describe(p);

@@ -132,7 +132,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     uint8_t kind = round->kind;
     struct pccl_vote_call *call = &p->calls[kind];
     if (round->round < p->rounds[kind])
-        return; /* answered already */
+        return; /* it was answered before */
     if (round->round > p->rounds[kind] || !call->outstanding) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master decided a round without this peer's vote");
         return;
@@ -165,7 +165,7 @@ void pccl_peer_resend_votes(struct pccl_peer *p)
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++) {
         if (p->calls[kind].outstanding)
             send_vote(p, kind);
-        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* SYNC: only if nothing is elected yet */
+        if (p->calls[kind].outstanding && p->calls[kind].withdrawn) /* for SYNC only if nothing has been elected */
             send_withdraw(p, kind);
     }
 }
@@ -216,7 +216,10 @@ void pccl_peer_tick_calls(struct pccl_peer *p)
     }
 }
 
-/* PROTOCOL 9.10: also sends an outstanding vote again, with the request for the drain. */
+/*
+ * Begins this peer's drain (PROTOCOL 9.10). Repeats an outstanding vote, because a vote contains the request for the
+ * drain.
+ */
 void pccl_peer_drain(struct pccl_peer *p)
 {
     if (p->draining || p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER)

@@ -1,6 +1,6 @@
 /*
  * Members of operations, and the subgroups of a peer. A subgroup exists from the commit of its founding until it has
- * ended and its caller has closed it; only its end changes it. Drivers may read it during that time.
+ * ended and its caller has closed it. It does not change except for its end. Drivers may read it while it exists.
  */
 #ifndef PCCL_PEER_SUBGROUP_H
 #define PCCL_PEER_SUBGROUP_H
@@ -9,23 +9,23 @@
 #include "core/text.h"
 #include "wire/wire.h"
 
-/* Group as its operations see it: the peer group in the current view, a subgroup, or the two members of a pair. */
+/* Group of an operation's members: the peer group in the current view, a subgroup, or the two members of a pair. */
 struct pccl_peer_participants {
     uint32_t count;
-    uint32_t place; /* of this peer in the ring */
+    uint32_t place; /* place of this peer in the ring */
     struct pccl_id *ring;
     uint32_t *positions; /* rank in canonical order, by place in the ring */
     struct pccl_cost cost;
-    bool ended;  /* launches are refused */
-    bool closed; /* its caller has closed it */
+    bool ended;  /* true if launches are refused */
+    bool closed; /* true if the caller has closed it */
 };
 
 struct pccl_peer_subgroup {
     struct pccl_table_node by_name; /* in the machine's table */
-    uint64_t name;                  /* as in launches and instances */
+    uint64_t name;                  /* name in launches and instances */
     struct pccl_instance founding;
     struct pccl_peer_participants all; /* owns its lists */
-    struct pccl_text reason;           /* why it has ended */
+    struct pccl_text reason;           /* reason of its end */
 };
 
 #endif

@@ -33,7 +33,7 @@ const struct pccl_peer_participants *pccl_peer_all_of(const struct pccl_peer *p,
 bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_participants *all, const struct pccl_id *id)
 {
     if (all == &p->group)
-        return pccl_peer_is_in_group(p, id); /* the group may be large, and has an index */
+        return pccl_peer_is_in_group(p, id); /* faster, because the group has an index and may be large */
     return all != NULL && pccl_id_find(all->ring, all->count, id) < all->count;
 }
 
@@ -89,7 +89,7 @@ void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool come)
 
 /* ---- founding ---- */
 
-/* The list is in ascending order. */
+/* Returns true if the ascending list contains the id. */
 static bool has_id(const struct pccl_id *ids, uint32_t count, const struct pccl_id *id)
 {
     uint32_t low = 0, high = count;
@@ -135,14 +135,15 @@ static bool fill_in(const struct pccl_peer *p, struct pccl_peer_participants *al
             all->place = seat.place;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        struct pccl_id id = pccl_founding_id(list, i); /* each is in the list once, so there is no other member */
+        /* the ids in the list are distinct, so there is no other member */
+        struct pccl_id id = pccl_founding_id(list, i);
         if (!pccl_peer_has_member(p, all, &id))
             return false;
     }
     return true;
 }
 
-/* Returns true if the subgroup needs the link from this peer to the member in this place of its ring. */
+/* Returns true if the subgroup needs the link from this peer to the member at this place in its ring. */
 static bool relies_on(const struct pccl_peer_participants *all, uint32_t place)
 {
     return place != all->place && (all->cost.mesh != 0 || place == (all->place + 1) % all->count);

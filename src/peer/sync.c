@@ -1,9 +1,9 @@
 /*
  * This peer's part in a synchronization of shared state (PROTOCOL 10.5): its vote, the plan that the master makes from
- * all votes, and the result of the transfer, which the driver carries out.
+ * all votes, and the result of the transfer, which the driver performs.
  *
- * After a restart of the master the peer votes again, with its content at that time: its original content; or, if the
- * transfer is complete, the elected content; or torn content, which no peer may take.
+ * After a restart of the master the peer votes again with its present content: the original content; after a complete
+ * transfer, the elected content; after a partial one, torn content, which no peer may fetch.
  */
 #include "peer/calls.h"
 #include "peer/members.h"
@@ -22,10 +22,7 @@ void pccl_peer_begin_sync(struct pccl_peer *p, const struct pccl_sync_vote *vote
 uint64_t pccl_peer_sync_round(const struct pccl_peer *p) { return p->rounds[PCCL_ROUND_SYNC]; }
 uint64_t pccl_peer_sync_revision(const struct pccl_peer *p) { return p->sync.revision; }
 
-/*
- * Returns true if the driver may still write into memory at any moment, as the last plan asked: it has not reported
- * that it has finished.
- */
+/* Returns true if the driver may still write into memory for the last plan, because it has not reported the end. */
 static bool is_writable_now(const struct pccl_peer *p)
 {
     const struct pccl_sync_call *sync = &p->sync;
@@ -34,14 +31,14 @@ static bool is_writable_now(const struct pccl_peer *p)
 }
 
 /*
- * Returns true if a transfer of this call has brought all tensors, so that this peer's content is complete, like a
- * member's that has synchronized before.
+ * Returns true if a transfer of this call has fetched all tensors, so that this peer's content is as complete as the
+ * content of a member that has synchronized before.
  */
 static bool holds_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
 
 /*
- * A restarted master gets the vote again and makes another plan. Until the new plan arrives, the driver continues with
- * the old one and may write after this vote was sent, so the vote says torn even if nothing has been written yet.
+ * Sends the vote, to a restarted master possibly again. Until its new plan arrives, the driver continues with the old
+ * one and may write after this vote was sent. Therefore the vote says torn even if nothing has been written yet.
  */
 void pccl_peer_send_sync_vote(struct pccl_peer *p)
 {
@@ -70,7 +67,7 @@ static void send_done(struct pccl_peer *p)
     const struct pccl_sync_call *sync = &p->sync;
     PCCL_ASSERT(sync->done);
     if (p->resuming)
-        return; /* the vote says so, and the next plan is answered at once */
+        return; /* the vote reports this, and the next plan is answered at once */
     struct pccl_msg msg = {.type = PCCL_MSG_sync_done,
                            .as.sync_done = {.round = p->rounds[PCCL_ROUND_SYNC],
                                             .failed = !sync->complete,
@@ -99,8 +96,8 @@ static bool is_open(struct pccl_peer *p, uint64_t round, const char *what)
 }
 
 /*
- * A transfer that has failed stays failed: the driver does not get another plan to fetch. A transfer that was complete
- * before the master restarted counts as complete again if the new plan asks for the same.
+ * Handles the plan. A failed transfer stays failed, so the driver receives no other plan to fetch. A transfer that was
+ * complete before the master restarted counts as complete again if the new plan requires the same content.
  */
 void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan *plan)
 {
@@ -109,7 +106,7 @@ void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan
         return;
     struct pccl_vote_call *call = &p->calls[PCCL_ROUND_SYNC];
     bool failed = call->withdrawn || (sync->done && !sync->complete);
-    call->stuck = call->stuck && call->withdrawn; /* all peers have come since */
+    call->stuck = call->stuck && call->withdrawn; /* all peers have voted since then */
     if (call->withdrawn && sync->failure.length == 0)
         pccl_text_format(&sync->failure, "%s", pccl_peer_why_withdrawn(call));
     sync->planned = true;
@@ -151,7 +148,7 @@ void pccl_peer_sync_touched(struct pccl_peer *p)
     sync->torn_unequal = sync->torn_unequal || sync->plan.takes_unequal;
 }
 
-/* The memory has the content of the plan, even if the caller has withdrawn since. */
+/* Records that the memory has the content of the plan, even if the caller has withdrawn. */
 static void note_complete(struct pccl_sync_call *sync)
 {
     sync->torn = sync->at_risk = false;
@@ -172,7 +169,7 @@ void pccl_peer_sync_done(struct pccl_peer *p, bool complete, const struct pccl_t
     sync->done = true;
     sync->complete = complete;
     if (!complete) {
-        sync->vouches = false; /* the master no longer waits for its proof */
+        sync->vouches = false; /* the master no longer waits for the proof */
         sync->failure = *reason;
         pccl_names_add_to(&p->names, &sync->failure);
     }
@@ -201,7 +198,7 @@ enum pccl_status pccl_peer_sync_ended(struct pccl_peer *p, const struct pccl_msg
         return PCCL_STATE;
     }
     p->revision = round->revision + 1;
-    if (call->unable.length > 0) { /* the master is faulty: no round with that vote ends as done */
+    if (call->unable.length > 0) { /* only a faulty master ends a round with this vote as done */
         p->last_reason = call->unable;
         return PCCL_STATE;
     }

@@ -1,4 +1,4 @@
-/* Views of the membership: the list of all members, the ring of this peer's group, and the four attributes. */
+/* Views of the membership: the list of all members, the ring of this peer's group, and the attributes. */
 #include "core/ticket.h"
 #include "peer/announcements.h"
 #include "peer/choices.h"
@@ -26,7 +26,7 @@ static bool replace_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_
     return true;
 }
 
-/* Returns true if the list of the previous view is the beginning of the current one: no member has left. */
+/* Returns true if no member has left, so that the previous view's list is the beginning of the current one. */
 static bool has_only_grown(const struct pccl_peer *p)
 {
     const struct pccl_member_list *before = p->view_member_list;
@@ -35,8 +35,8 @@ static bool has_only_grown(const struct pccl_peer *p)
 }
 
 /*
- * Sets the positions of the ranks of a ring. Returns MALFORMED unless the ring is a permutation of the members of the
- * group, including this peer (invariant I1).
+ * Sets the ranks by place in the ring. Returns MALFORMED unless the ring is a permutation of the members of the group,
+ * including this peer (invariant I1).
  */
 static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count)
 {
@@ -49,7 +49,7 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     if (positions == NULL)
         return PCCL_MEMORY;
     p->group.positions = positions;
-    /* If newcomers are also last in the ring, the other positions are unchanged. */
+    /* If newcomers are last in the list and in the ring, the other ranks are unchanged. */
     bool kept = has_only_grown(p) && memcmp(ids, p->group.ring, p->group.count * sizeof *ids) == 0;
     const uint32_t first = kept ? p->group.count : 0;
     for (uint32_t i = first; i < count; i++) {
@@ -63,10 +63,7 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     return PCCL_OK;
 }
 
-/*
- * Returns true if the status is OK. Otherwise the peer has given up: the master's message is invalid, or memory is
- * short.
- */
+/* Returns true if the status is OK. Otherwise gives up, because the master's message is invalid or memory is short. */
 static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status status)
 {
     if (status == PCCL_MALFORMED)
@@ -76,7 +73,7 @@ static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status st
     return status == PCCL_OK;
 }
 
-/* Makes the ring and the member list of a view whose members are set already. Returns false if the peer gave up. */
+/* Sets the ring and the member list of a view whose members have been set. Returns false if the peer gave up. */
 static bool take_ring(struct pccl_peer *p, const struct pccl_id *ids, uint32_t count, const char *message)
 {
     enum pccl_status status = place_ring(p, ids, count);
@@ -110,15 +107,15 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     pccl_peer_drop_announcements(p, other_run);
     pccl_peer_links_follow_view(p, true);
     if (p->state == PCCL_PEER_OVER)
-        return; /* no memory for a link: the call has failed */
+        return; /* out of memory for a link, so the call has failed */
     struct pccl_attributes live = pccl_peer_live_attributes(p);
     pccl_peer_set_attributes(p, &live, p->view_member_list);
-    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the round that admitted this peer */
+    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* this peer's admission was the result of that round */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;
     pccl_peer_wait_ended(p);
-    pccl_peer_arm(p, p->now_us); /* from now on it also logs that newcomers wait */
+    pccl_peer_arm(p, p->now_us); /* as a member it also logs that newcomers wait */
     pccl_peer_log(p, PCCL_LOG_INFO, "admitted to run %s: %u peers, %u in group %u", pccl_id_str(&p->lineage),
                   p->attributes.world, p->attributes.group_world, p->config.group);
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
@@ -133,12 +130,12 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
     if (!could_use(p, "list of members", status))
         return false;
     for (uint32_t i = 0; !change->full && i < change->removed_count; i++)
-        /* a link that was asked for while it was a newcomer is no longer wanted for that */
+        /* a link requested while it was a newcomer is no longer wanted for that reason */
         pccl_peer_forget(p, &change->removed[i]);
     return true;
 }
 
-/* Notes which members of the previous view have left the group. Returns true if the new view has newcomers. */
+/* Records which members of the previous view have left the group. Returns true if the new view has newcomers. */
 static bool note_departures(struct pccl_peer *p)
 {
     const struct pccl_member_list *before = p->view_member_list;
@@ -183,8 +180,9 @@ void pccl_peer_epoch_change(struct pccl_peer *p, const struct pccl_msg_epoch_cha
         return;
     p->epoch = change->epoch;
     if (change->view_changed) {
-        bool has_newcomers = note_departures(p);           /* before operations end: their callers ask who has left */
-        bool restarted = change->epoch.inc != p->view.inc; /* members may know different views before this one */
+        /* before operations end, because their callers query the departures */
+        bool has_newcomers = note_departures(p);
+        bool restarted = change->epoch.inc != p->view.inc; /* members may have different previous views */
         if (!change->replans && (has_newcomers || restarted))
             pccl_peer_forget_choices_of(p, 0); /* newcomers know no choices */
         if (!take_ring(p, change->ring, change->ring_count, "ring"))

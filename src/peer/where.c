@@ -1,4 +1,7 @@
-/* "Who is where": after a while of waiting the peer asks the master who is missing, and logs the answer. */
+/*
+ * Explains waits (PROTOCOL 9.6): after a while of waiting, the peer asks the master which members are missing, and logs
+ * the answer.
+ */
 #include "peer/output.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"
@@ -6,13 +9,13 @@
 #include "wire/describe.h"
 
 enum {
-    WHERE_REPEAT = 5,           /* multiple of where_ms between two questions */
-    TRAINING_PAUSE_US = 100000, /* pause between two training reports */
+    WHERE_REPEAT = 5,           /* interval between two questions, as a multiple of where_ms */
+    TRAINING_PAUSE_US = 100000, /* minimum interval between two training reports */
 };
 
 /*
- * If the deadline is sooner, asks halfway to it: the caller learns in time who is missing, and the other waiting peers
- * learn that this peer has come.
+ * Returns the time of the first question. If the deadline is near, this is halfway to it, so that the caller learns in
+ * time which members are missing, and the other waiting peers learn that this peer has entered.
  */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us)
 {
@@ -23,7 +26,7 @@ uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uin
 uint64_t pccl_peer_next_where(const struct pccl_peer *p)
 {
     uint64_t pause_ms = p->config.where_ms * (uint64_t)WHERE_REPEAT;
-    if (p->config.stuck_ms != 0) /* less than the difference between the times of two calls of one cycle */
+    if (p->config.stuck_ms != 0) /* less than the difference between the time limits of two calls in a cycle */
         pause_ms = pccl_min_u64(pause_ms, p->config.stuck_ms / 2);
     return p->now_us + pccl_max_u64(pause_ms, 1) * UINT64_C(1000);
 }
@@ -63,12 +66,12 @@ void pccl_peer_wait_ended(struct pccl_peer *p)
 #define ADMITTED_BY "with comm.update_topology(), in C pcclUpdateTopology, which every member calls between steps"
 
 /*
- * Any peer may be a newcomer, so there may be many: logs one line for all that are due, and at most one line per
- * where_ms.
+ * Logs that newcomers wait. Any peer may be a newcomer, so there may be many: logs one line for all that are due, at
+ * most once per where_ms.
  */
 static void tell_admissions(struct pccl_peer *p)
 {
-    bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* then that call says which members are missing */
+    bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* that call then reports the missing members */
     bool early = p->now_us < p->admissions_told_us + p->config.where_ms * UINT64_C(1000);
     const struct pccl_id *first = NULL;
     bool others = false;
@@ -126,7 +129,7 @@ void pccl_peer_tick_admissions(struct pccl_peer *p)
     pccl_peer_arm(p, p->connect_where_us);
 }
 
-/* Returns the joint call that the answer is about; NULL if it is about an operation. */
+/* Returns the joint call to which the answer refers; NULL if it refers to an operation. */
 static struct pccl_vote_call *find_call(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer)
 {
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
@@ -135,7 +138,7 @@ static struct pccl_vote_call *find_call(struct pccl_peer *p, const struct pccl_m
     return NULL;
 }
 
-/* Returns false if the call that asked has ended before the answer. `op` is NULL if it is no operation. */
+/* Returns false if the call that asked ended before the answer arrived. `op` is NULL unless it is an operation. */
 static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_op *op,
                              const struct pccl_vote_call *call, const struct pccl_msg_who_is_where *answer)
 {
@@ -144,7 +147,7 @@ static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_o
     return op != NULL && op->awaited && !pccl_peer_is_decided(op);
 }
 
-/* Returns true if most of the peers that the call needs have made it. */
+/* Returns true if most of the peers that the call needs have entered it. */
 static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op *op,
                            const struct pccl_msg_who_is_where *answer)
 {
@@ -153,28 +156,32 @@ static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op 
 }
 
 /*
- * Returns the order in which calls of a cycle end: first those that lose nothing and are the usual mistakes of a
- * newcomer.
+ * Returns the order in which calls of a cycle end. Calls that lose nothing and are the usual mistakes of newcomers come
+ * first.
  */
 static unsigned order_of(uint8_t call) { return call == PCCL_CALL_UPDATE ? 0 : call == PCCL_CALL_PENDING ? 1 : 2; }
 
 /*
- * Returns the time that a call waits in a cycle, so that the calls of the cycle end one after another (9.6). A call
- * that most peers have made ends last. While other peers compute, few have made the right call either; between such
- * calls the order above decides.
+ * Returns the time for which a call waits in a cycle, so that the calls of the cycle end one after another (PROTOCOL
+ * 9.6). A call that most peers have entered ends last. If neither call has been entered by most peers, order_of
+ * decides.
  */
 static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer_op *op,
                                const struct pccl_msg_who_is_where *answer)
 {
     uint64_t limit_ms = p->config.stuck_ms;
-    if (!p->config.stuck_is_set) /* the operations of the others, which probably have the same limit, may end before */
+    /* so that the operations of the others, which probably have the same limit, can end first */
+    if (!p->config.stuck_is_set)
         limit_ms = pccl_max_u64(limit_ms, p->config.op_timeout_ms);
     uint8_t other = answer->places_count > 0 ? answer->places[0].call : PCCL_CALL_NONE;
     uint64_t turn = most_have_come(p, op, answer) ? 3 : order_of(answer->call) < order_of(other) ? 1 : 2;
     return turn * limit_ms * UINT64_C(1000);
 }
 
-/* PROTOCOL 9.6: a call with a deadline ends at that, unless the program has set stuck_ms, too. */
+/*
+ * Returns true if the call must end as stuck (PROTOCOL 9.6). A call with a deadline ends at its deadline, unless the
+ * program has also set stuck_ms.
+ */
 static bool is_stuck(const struct pccl_peer *p, uint8_t stuck, uint64_t deadline_us)
 {
     if (p->config.stuck_ms == 0)
@@ -182,7 +189,7 @@ static bool is_stuck(const struct pccl_peer *p, uint8_t stuck, uint64_t deadline
     return p->config.stuck_is_set ? stuck != PCCL_STUCK_NOT : stuck == PCCL_STUCK_CERTAIN && deadline_us == UINT64_MAX;
 }
 
-/* Ends the call when all answers during its limit have said that it is in a cycle. */
+/* Ends the call if all answers during its limit have said that it is in a cycle. */
 static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_vote_call *call,
                          const struct pccl_msg_who_is_where *answer)
 {
@@ -208,7 +215,10 @@ static void end_if_stuck(struct pccl_peer *p, struct pccl_peer_op *op, struct pc
     }
 }
 
-/* The first place leads into the cycle (9.6). The list of the others may be too long for the text. */
+/*
+ * Describes the cycle. The first place is the member in the cycle (PROTOCOL 9.6). The list of the others is last,
+ * because it may be too long for the text.
+ */
 static void describe_stuck(struct pccl_text *text, const struct pccl_msg_who_is_where *answer)
 {
     pccl_describe_places(text, answer->places, 1, 1);
@@ -240,7 +250,10 @@ void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_whe
     end_if_stuck(p, op, call, answer);
 }
 
-/* Not sent again if the master is away or the last report was shortly before: later figures replace it. */
+/*
+ * Sends a training report. Drops it while the master is not connected, or shortly after the last report, because later
+ * figures replace it.
+ */
 enum pccl_status pccl_peer_report_training(struct pccl_peer *p, const struct pccl_msg_training *training)
 {
     if (p->state != PCCL_PEER_MEMBER)
