@@ -1,6 +1,6 @@
 #include "topology/lines.h"
 
-enum { FREE_PERCENT = 70 }; /* links that cross at this percentage of the rate within a site share no line */
+enum { FREE_PERCENT = 70 }; /* if crossing links have this percentage of the rate within a site, they share no line */
 
 /* ---- sites ---- */
 
@@ -15,7 +15,7 @@ static void join_sites(uint32_t *sites, uint32_t count, uint32_t kept, uint32_t 
         sites[i] = sites[i] == gone ? kept : sites[i];
 }
 
-/* Sets the site of each member: the index of one of the site's members. */
+/* Sets the site of each member, as the index of one member of the site. */
 static void find_sites(const struct pccl_pairs *pairs, uint32_t *sites)
 {
     for (uint32_t i = 0; i < pairs->count; i++)
@@ -34,7 +34,7 @@ static uint64_t rate_of(const struct pccl_pairs *pairs, uint32_t member, uint32_
     return sends ? pairs->rates[member][other] : pairs->rates[other][member];
 }
 
-/* Sorts `values`. Returns the median, the lower one of two; 0 if count is 0. */
+/* Sorts `values` and returns the median, of two middle values the lower; 0 if count is 0. */
 static uint64_t median_of(uint64_t *values, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)
@@ -46,7 +46,10 @@ static uint64_t median_of(uint64_t *values, uint32_t count)
     return count > 0 ? values[(count - 1) / 2] : 0;
 }
 
-/* Returns the median rate of a site's links in one direction: links within the site, or links that cross its line. */
+/*
+ * Returns the median rate of a site's links in one direction: either links within the site or links that cross its
+ * line.
+ */
 static uint64_t usual_rate(const struct pccl_pairs *pairs, const uint32_t *sites, uint32_t site, bool sends,
                            bool crossing)
 {

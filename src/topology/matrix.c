@@ -20,14 +20,17 @@ void pccl_matrix_fini(struct pccl_matrix *matrix)
     matrix->places = 0;
 }
 
-/* Returns the places to allocate: more than needed, as members arrive one by one; but not more than a run can have. */
+/*
+ * Returns the number of places to allocate: more than needed, because members arrive one by one, but at most as many as
+ * a run can have.
+ */
 static uint32_t places_for(const struct pccl_matrix *matrix, uint32_t needed)
 {
     uint64_t roomy = pccl_max_u64((uint64_t)matrix->places + matrix->places / GROWTH_PART, PLACES_LEAST);
     return (uint32_t)pccl_max_u64(needed, pccl_min_u64(roomy, PCCL_PEERS_MAX));
 }
 
-/* Moves the rows, which are packed at the beginning, apart: the last one first. */
+/* Spreads the rows, which are packed at the beginning, starting with the last one. */
 static void spread_rows(struct pccl_figure *figures, uint32_t before, uint32_t now)
 {
     for (uint32_t row = now; row-- > 0;) {

@@ -3,16 +3,16 @@
 enum {
     WINDOW_LEAST_US = 10000,
     UNKNOWN_RTT_US = 100000,
-    WINDOWS_LEAST = 8,    /* within the limit, however long the round trip is */
-    SPANS = 4,            /* consecutive spans that must agree: */
-    SCATTER_PART = 8,     /* within this fraction of the highest */
-    TREND_PART = 20,      /* if they only rise, or only fall, within this fraction */
-    GROWTH_PART = 4,      /* growth of each span beyond this fraction: the link still speeds up */
-    WINDOWS_PER_SPAN = 4, /* at most; a power of two */
-    WINDOWS_SILENT = 4    /* after this many silent windows a window ends without an arrival */
+    WINDOWS_LEAST = 8,    /* minimum number within the limit, regardless of the round trip */
+    SPANS = 4,            /* number of consecutive spans that must agree: */
+    SCATTER_PART = 8,     /* their differences are at most this fraction of the highest, */
+    TREND_PART = 20,      /* or this fraction if they only rise or only fall */
+    GROWTH_PART = 4,      /* if each span grows by more than this fraction, the link still speeds up */
+    WINDOWS_PER_SPAN = 4, /* maximum; a power of two */
+    WINDOWS_SILENT = 4    /* a window ends without an arrival after this multiple of its duration */
 };
 
-/* Returns a rate, saturating instead of overflowing 64 bits. A time of 0 counts as a microsecond. */
+/* Returns a rate, limited to 64 bits. A time of 0 counts as one microsecond. */
 static uint64_t rate_of(uint64_t bytes, uint64_t us)
 {
     const uint64_t second = 1000000;
@@ -35,7 +35,10 @@ void pccl_meter_begin(struct pccl_meter *meter, uint64_t now_us, uint32_t rtt_us
     meter->window_us = pccl_min_u64(meter->span_us, pccl_max_u64(limit_us / WINDOWS_LEAST, 1));
 }
 
-/* Returns the rates of the last spans of `windows` windows each. Returns false if they are too few or too short. */
+/*
+ * Returns the rates of the last spans of `windows` windows each. Returns false if there are too few spans or they are
+ * too short.
+ */
 static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_t *rates)
 {
     if (meter->mark_count <= SPANS * windows)
@@ -49,7 +52,7 @@ static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_
     return true;
 }
 
-/* Returns true if the rates agree; also when nothing arrives: the rate is then 0, which means not settled. */
+/* Returns true if the rates agree. If nothing arrives they also agree, but the rate is 0, which means not settled. */
 static bool agree(const uint64_t *rates)
 {
     uint64_t least = rates[0], most = rates[0];
@@ -74,9 +77,7 @@ static void look(struct pccl_meter *meter)
     }
 }
 
-/*
- * Merges windows in pairs, so that there is always room and the marks still cover the whole test.
- */
+/* Merges windows in pairs, so that there is room and the marks still cover the whole test. */
 static void make_room(struct pccl_meter *meter)
 {
     for (uint32_t i = 1; i <= PCCL_METER_WINDOWS / 2; i++)
@@ -94,8 +95,8 @@ static void put_mark(struct pccl_meter *meter)
 }
 
 /*
- * Counts arrivals. A window begins and ends at an arrival. If it ended at a fixed time, bytes that arrive in lumps
- * would be counted in it by chance.
+ * Counts arrivals. A window begins and ends at an arrival. If it ended at a fixed time, it would include bytes that
+ * arrive in bursts only by chance.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
 {
@@ -110,7 +111,7 @@ void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
     }
     struct pccl_meter_mark *mark = &meter->marks[meter->mark_count - 1];
     uint64_t passed_us = last->us - mark->us;
-    if (passed_us == 0) /* delayed reports arrive all at once */
+    if (passed_us == 0) /* delayed samples have the same time */
         mark->bytes = last->bytes;
     else if (arrived ? passed_us >= meter->window_us : passed_us / WINDOWS_SILENT >= meter->window_us)
         put_mark(meter);
@@ -126,7 +127,10 @@ struct window {
     uint64_t rate, us;
 };
 
-/* Returns the median by time, so that a stall counts only if it takes more than half of the time. Sorts the windows. */
+/*
+ * Returns the median weighted by time, so that a stall has an effect only if it takes more than half of the time. Sorts
+ * the windows.
+ */
 static uint64_t median(struct window *windows, uint32_t count)
 {
     uint64_t all_us = 0, us = 0;
@@ -153,14 +157,14 @@ static uint64_t late_rate(const struct pccl_meter *meter)
     uint32_t count = 0;
     for (uint32_t i = meter->mark_count; i-- > 0 && (count == 0 || meter->last.us - end.us < third_us);) {
         if (meter->marks[i].us == end.us)
-            continue; /* the last sample is itself a mark */
+            continue; /* the last sample is also a mark */
         windows[count++] = (struct window){rate_between(&meter->marks[i], &end), end.us - meter->marks[i].us};
         end = meter->marks[i];
     }
     return count > 0 ? median(windows, count) : 0;
 }
 
-/* Returns the latest rate of a link that still speeds up from span to span; 0: it does not, or that is unknown. */
+/* Returns the latest rate of a link that still speeds up from span to span; 0 if it does not, or this is unknown. */
 static uint64_t rising_rate(const struct pccl_meter *meter)
 {
     uint64_t rates[SPANS] = {0};
@@ -181,6 +185,8 @@ uint64_t pccl_meter_rate(const struct pccl_meter *meter)
     uint64_t late = pccl_max_u64(late_rate(meter), rising_rate(meter));
     if (late > 0)
         return late;
-    /* A single sample, or a stall for most of the time: the rate is low, but not 0, as data has arrived. */
+    /*
+     * There is a single sample, or a stall for most of the time. The rate is low, but not 0, because data has arrived.
+     */
     return pccl_max_u64(rate_of(meter->last.bytes, meter->last.us - meter->begun_us), 1);
 }

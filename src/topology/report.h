@@ -36,35 +36,37 @@ struct pccl_topology_peer {
 };
 
 struct pccl_topology_link {
-    uint64_t rate, age_ms; /* rate and rtt: 0 unless TESTED or TRAFFIC */
+    uint64_t rate, age_ms; /* rate and rtt_us: 0 unless TESTED or TRAFFIC */
     uint32_t from, to, rtt_us;
     uint8_t source; /* enum pccl_figure_source, not NONE */
 };
 
 struct pccl_topology_report {
-    struct pccl_memory memory; /* of its arrays */
+    struct pccl_memory memory; /* allocator of its arrays */
     uint32_t group, count;
     struct pccl_topology_peer *peers;
     uint32_t *ring;                   /* `count` peer numbers */
-    struct pccl_topology_link *links; /* known ones, each once, in any order */
+    struct pccl_topology_link *links; /* known links, each once, in any order */
     uint32_t link_count, link_capacity;
-    uint64_t seed, steps; /* of the search that found the ring; steps 0: none */
+    uint64_t seed, steps; /* seed and steps of the search that found the ring; steps 0: no search */
 };
 
 /*
- * Zeroes the report and makes room for `count` peers, with the ring 0 1 2 ... and no links. Returns false if memory is
- * short, or count is 0 or too large; then there is nothing to free.
+ * Initializes the report with room for `count` peers, the ring 0 1 2 ... and no links. Returns false if memory is
+ * short, or count is 0 or too large, with nothing to free.
  */
 PCCL_MUST_CHECK bool pccl_topology_report_init(struct pccl_topology_report *report, const struct pccl_memory *memory,
                                                uint32_t count);
 void pccl_topology_report_fini(struct pccl_topology_report *report);
-/* Adds a link, from != to, of a pair without one; ignores source NONE. Returns false if out of memory. */
+/*
+ * Adds a link, from != to, which must not have been added before. Ignores source NONE. Returns false if out of memory.
+ */
 PCCL_MUST_CHECK bool pccl_topology_report_add(struct pccl_topology_report *report,
                                               const struct pccl_topology_link *link);
 
 /*
- * Writes at most `size` bytes (without a terminating zero) and returns the size of the whole. ring_only: omits links
- * that are not in the ring. Unprintable bytes of a name become '?'.
+ * Writes at most `size` bytes, without a terminating zero, and returns the length of the complete text. `ring_only`
+ * omits links that are not in the ring. Unprintable bytes of a name become '?'.
  */
 size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size);
 

@@ -10,7 +10,7 @@ struct search {
     uint64_t budget; /* remaining calls of bad() */
 };
 
-/* Returns true for a bad pair. Once the budget is used up every pair counts as bad, so that the searches end. */
+/* Returns true for a bad pair. Once the budget is used up, treats every pair as bad, so that the searches end. */
 static bool is_bad(struct search *search, uint32_t a, uint32_t b)
 {
     if (search->budget == 0) {
@@ -34,20 +34,20 @@ static void reverse(struct search *search, uint32_t first, uint32_t length)
 }
 
 /*
- * Replaces the bad pair behind place i: cuts the ring there and at a second place, and reverses the part in between.
- * Takes the first second place, searched from `skip` steps on, that leaves fewer bad pairs, or with `sideways` as many
- * as before. Returns false if there is no such place.
+ * Replaces the bad pair after place i: cuts the ring there and at a second place, and reverses the part in between.
+ * Uses the first second place, starting `skip` steps further, that leaves fewer bad pairs or, with `sideways`, the same
+ * number. Returns false if none exists.
  */
 static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways)
 {
     uint32_t *order = search->order;
-    uint32_t count = search->count, choices = count - 3; /* for the second cut: neither here nor next to here */
+    uint32_t count = search->count, choices = count - 3; /* the second cut is neither at i nor next to it */
     uint32_t a = order[i], b = order[after(search, i)];
     for (uint32_t k = 0; k < choices; k++) {
         uint32_t length = 2 + (skip + k) % choices;
         uint32_t j = (i + length) % count;
         uint32_t c = order[j], d = order[after(search, j)];
-        int more = is_bad(search, a, c) + is_bad(search, b, d) - 1; /* the pair a, b is no longer used */
+        int more = is_bad(search, a, c) + is_bad(search, b, d) - 1; /* the pair a, b is removed */
         if (more >= (sideways ? 1 : 0)) {
             more -= is_bad(search, c, d);
         }
@@ -59,7 +59,10 @@ static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways
     return false;
 }
 
-/* Returns the next of a fixed sequence of arbitrary numbers: the same arguments give the same ring everywhere. */
+/*
+ * Returns the next number of a fixed pseudorandom sequence, so that the same arguments give the same ring on every
+ * machine.
+ */
 static uint32_t next_arbitrary(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -67,8 +70,8 @@ static uint32_t next_arbitrary(uint64_t *state)
 }
 
 /*
- * Fixes bad pairs one by one, so that most of the ring stays. Where that fails, a sideways step leads to another ring
- * with as many bad pairs. Returns true if no bad pair is left.
+ * Fixes bad pairs one by one, so that most of the ring stays unchanged. If that fails, a sideways step leads to another
+ * ring with as many bad pairs. Returns true if no bad pair is left.
  */
 static bool repair(struct search *search, bool sideways)
 {
@@ -83,7 +86,7 @@ static bool repair(struct search *search, bool sideways)
             }
             progress = (count > 3 && mend(search, i, 0, false)) || progress;
             if (next_arbitrary(&numbers) % ++bad_count == 0) {
-                some = i; /* a random one of them, each as likely */
+                some = i; /* one of the bad pairs, chosen with equal probability */
             }
         }
         if (bad_count == 0) {
@@ -97,14 +100,14 @@ static bool repair(struct search *search, bool sideways)
 }
 
 /*
- * Searches all rings that begin with order[0], depth first; after each node its old successor is tried first. path[d]
- * is the place in `order` of the d-th node; the top bit of path[p] marks place p as taken.
+ * Searches all rings that begin with order[0], depth first. After each node, tries its old successor first. path[d] is
+ * the place in `order` of the d-th node; the top bit of path[p] marks place p as taken.
  */
 static bool backtrack(struct search *search, uint32_t *path)
 {
     const uint32_t taken = UINT32_C(1) << 31, place = ~taken;
     const uint32_t *order = search->order;
-    uint32_t count = search->count, depth = 1, tried = 0; /* candidates of this depth that were tried */
+    uint32_t count = search->count, depth = 1, tried = 0; /* candidates at this depth that were tried */
     memset(path, 0, count * sizeof *path);
     path[0] = taken;
     while (depth > 0 && depth < count && search->budget > 0) {
@@ -141,7 +144,7 @@ static bool backtrack(struct search *search, uint32_t *path)
 bool pccl_ring_avoiding(uint32_t *order, uint32_t count, bool (*bad)(void *context, uint32_t a, uint32_t b),
                         void *context, uint32_t *scratch)
 {
-    /* Enough to try all rings of 8 nodes and, with more nodes, to fix dozens of pairs. */
+    /* Enough to try all rings of 8 nodes or, with more nodes, to fix dozens of pairs. */
     enum { STEPS = 100000, STEPS_PER_NODE = 64, ALL_TRIED = 8 };
     struct search search = {order, count, bad, context, STEPS + (uint64_t)count * STEPS_PER_NODE};
     if (count < 2) {

@@ -5,11 +5,11 @@
 #include "core/base.h"
 
 /*
- * Orders count nodes into a ring without a bad pair of neighbors (the last and the first are neighbors, too), close to
- * the given order: `order` has that on entry and the ring on success. bad(context, a, b) returns true if an undirected
- * pair must not be used; it is called at most 200,000 + 64 * count times. Returns false, with `order` unchanged, if no
- * ring was found within that budget (for count <= 8 there is no ring). `scratch` has count items. The result depends on
- * the arguments only.
+ * Orders count nodes into a ring without bad pairs of neighbors, including the last and the first. `order` contains the
+ * given order on entry and, on success, a ring close to it. bad(context, a, b) returns true if an undirected pair must
+ * not be used; it is called at most 200,000 + 64 * count times. Returns false, with `order` unchanged, if no ring was
+ * found within that budget; for count <= 8 there is then no ring. `scratch` has count items. The result depends only on
+ * the arguments.
  */
 bool pccl_ring_avoiding(uint32_t *order, uint32_t count, bool (*bad)(void *context, uint32_t a, uint32_t b),
                         void *context, uint32_t *scratch);

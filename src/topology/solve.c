@@ -1,4 +1,4 @@
-/* Search for a ring: exact for a few members, otherwise by local search (solve_local.c). */
+/* Search for a ring: exact for a few members, by local search for more (solve_local.c). */
 #include "topology/solve.h"
 
 #include "topology/internal.h"
@@ -46,13 +46,13 @@ enum pccl_status pccl_ring_solve(const struct pccl_ring_problem *problem, const 
         struct pccl_ring_worth worth = {0};
         if (exists)
             worth = pccl_ring_worth(problem, found);
-        /* A ring that is no better is not worth a change. */
+        /* A ring that is not better is not worth a change. */
         if (present.exists && pccl_ring_worth_compare(&worth, &present) <= 0) {
             memcpy(found, problem->ring, bytes);
             worth = present;
         }
         if (worth.exists)
-            copy_from_0(found, count, ring); /* `ring` may be problem->ring */
+            copy_from_0(found, count, ring); /* not earlier, because `ring` may be problem->ring */
         *answer = (struct pccl_ring_answer){worth, proven};
     }
     pccl_release(memory, found, bytes);

@@ -1,7 +1,7 @@
 /*
- * The cheapest successors: cycles of the least latency that cover all members (the assignment problem, by shortest
- * augmenting paths with prices). No ring is cheaper; and where round trips differ by direction, joining these cycles
- * makes a good one.
+ * The cheapest successors: cycles with the smallest total latency that cover all members (the assignment problem,
+ * solved by shortest augmenting paths with prices). No ring is cheaper. If round trips differ by direction, joining
+ * these cycles gives a good ring.
  */
 #include "topology/internal.h"
 
@@ -45,8 +45,8 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
 }
 
 /*
- * Gives `start`, which has no successor, one along the cheapest alternating path. reached[to] is the
- * cost of the cheapest path to `to`; `waiting` holds the finished members first, then the others.
+ * Assigns a successor to `start`, which has none, along the cheapest alternating path. reached[to] is the cost of the
+ * cheapest path to `to`; `waiting` contains the finished members first, then the others.
  */
 static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start)
 {
@@ -59,7 +59,7 @@ static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32
         waiting[to] = to;
     }
     while (end == NOBODY) {
-        /* From `member`, whose own successor (if any) is on a cheapest path. */
+        /* Continues from `member`, whose own successor, if any, is on a cheapest path. */
         if (member != start)
             own = price_of(assign, member, cover->next[member]);
         uint32_t best = done;

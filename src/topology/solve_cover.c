@@ -1,9 +1,10 @@
 /*
  * Finds rings in the graph of the members and the links that are fast enough.
  *
- * A set of cycles that visits every member once is found quickly (a perfect matching of members to successors); if
- * there is no such set there is no ring. Cycles are then joined, two at a time where two links allow it, else by random
- * exchanges of successors along an alternating path, which change the cycles and leave each member one successor.
+ * A set of cycles that visits every member once is found quickly (a perfect matching of members to successors). If
+ * there is no such set, there is no ring. Cycles are then joined: two at a time if two links allow it, otherwise by
+ * random exchanges of successors along an alternating path, which change the cycles and leave each member exactly one
+ * successor.
  */
 #include "topology/internal.h"
 
@@ -58,7 +59,7 @@ static void mark_all_unseen(struct pccl_cover *cover)
 
 /* ---- checks that rule out a ring ---- */
 
-/* Marks as seen the unseen members that these links reach from `start`, itself included, and returns their number. */
+/* Marks the unseen members that these links reach from `start`, and `start` itself, as seen. Returns their number. */
 static uint32_t reach(struct pccl_cover *cover, const uint64_t *rows, uint32_t start, uint32_t wanted)
 {
     uint32_t seen = 1, done = 0;
@@ -86,7 +87,7 @@ static bool is_connected(struct pccl_cover *cover)
     return reach(cover, cover->in, 0, cover->count) == cover->count;
 }
 
-/* Returns true if some member reaches all others but `without` over these links, and not through that one. */
+/* Returns true if some member reaches all others over these links when `without` is removed. */
 static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t without)
 {
     uint32_t wanted = cover->count - 1, seen = 0, root = 0;
@@ -99,7 +100,7 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
         if (here == wanted)
             return true;
         seen += here;
-        root = m; /* if there is a root, it is the last member from which a new one was seen */
+        root = m; /* if there is a root, it is the last member from which a search found new members */
     }
     mark_all_unseen(cover);
     cover->unseen[without / 64] &= ~bit_of(without);
@@ -107,16 +108,16 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
 }
 
 /*
- * Gives `start` (which has no successor) one: `wanted`, or with NOBODY any member without a predecessor, by an exchange
- * along an alternating path that is found in random order. `wanted` must not be the member that followed `start`
- * before. Returns false, with no change, if there is no such path.
+ * Assigns a successor to `start`, which has none, by an exchange along an alternating path that is searched in random
+ * order. The successor is `wanted` or, if that is NOBODY, any member without a predecessor. `wanted` must not be the
+ * previous successor of `start`. Returns false, with no change, if there is no such path.
  */
 static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
 {
     uint32_t words = cover->words, done = 0, seen = 1, end = NOBODY, target = wanted;
     uint64_t random = pccl_prng_u64(cover->prng);
     uint32_t first_word = (uint32_t)((random >> 32) % words), turn = random & 63;
-    bool bag = (random >> 6 & 1) != 0; /* take a random waiting member, not the first */
+    bool bag = (random >> 6 & 1) != 0; /* take a random waiting member instead of the first */
     mark_all_unseen(cover);
     if (wanted != NOBODY)
         cover->unseen[wanted / 64] &= ~bit_of(wanted);
@@ -163,7 +164,7 @@ static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
     }
 }
 
-/* Gives every member a different successor. Returns false if that is impossible. */
+/* Assigns every member a different successor. Returns false if that is impossible. */
 static bool cover_all(struct pccl_cover *cover)
 {
     for (uint32_t m = 0; m < cover->count; m++)
@@ -175,9 +176,9 @@ static bool cover_all(struct pccl_cover *cover)
 }
 
 /*
- * Returns true if the quick checks do not rule out a ring of links of at least this rate. thorough: checks as well that
- * no single member cuts the others off. A ring without one member is a path, so it has a beginning that reaches all
- * others, and an end that all others reach.
+ * Returns true if the quick checks do not rule out a ring of links of at least this rate. `thorough` also checks that
+ * no single member separates the others. A ring without one member is a path, so one end must reach all others, and all
+ * must reach the other end.
  */
 static bool is_possible(struct pccl_cover *cover, uint64_t least, bool thorough)
 {
@@ -205,7 +206,7 @@ uint64_t pccl_cover_rate_between(struct pccl_cover *cover, uint64_t low, uint64_
     return chosen;
 }
 
-/* Returns the greatest rate up to `high` that is_possible; 0: none. */
+/* Returns the greatest rate up to `high` for which is_possible returns true; 0 if none exists. */
 static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thorough)
 {
     if (high == 0 || is_possible(cover, high, thorough))
@@ -220,7 +221,7 @@ static uint64_t possible_rate(struct pccl_cover *cover, uint64_t high, bool thor
     return low;
 }
 
-/* Returns the least rate, over all members, of a member's best link out and best link in. */
+/* Returns the minimum, over all members, of the rates of a member's best outgoing and best incoming link. */
 static uint64_t rate_of_ends(const struct pccl_ring_problem *problem)
 {
     uint64_t least = UINT64_MAX;
@@ -260,7 +261,7 @@ static void number_cycles(struct pccl_cover *cover)
     (void)pccl_solve_spend(cover->work, cover->count);
 }
 
-/* Renumbers the smaller of the two cycles with the number of the other. */
+/* Gives the smaller of the two cycles the number of the other. */
 static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
 {
     uint32_t gone = cover->cycle[a], kept = cover->cycle[b];
@@ -278,18 +279,18 @@ static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
     cover->cycle_count--;
 }
 
-/* Lets the two members exchange their successors. */
+/* Exchanges the successors of the two members. */
 static void join_both(struct pccl_cover *cover, uint32_t a, uint32_t b)
 {
     uint32_t a_next = cover->next[a], b_next = cover->next[b];
-    join(cover, a, b); /* while they still are cycles */
+    join(cover, a, b); /* while they are still separate cycles */
     cover->next[a] = b_next;
     cover->before[b_next] = a;
     cover->next[b] = a_next;
     cover->before[a_next] = b;
 }
 
-/* Joins the member's cycle with another one, if two links allow it. */
+/* Joins the member's cycle with another one if two links allow it. */
 static bool join_at(struct pccl_cover *cover, uint32_t member)
 {
     const uint64_t *row = out_of(cover, member);
@@ -332,7 +333,7 @@ static void undo(struct pccl_cover *cover)
     }
 }
 
-/* Changes the set of cycles, mostly without adding any. Returns false if it is the same as before. */
+/* Changes the set of cycles, usually without adding cycles. Returns false if it is unchanged. */
 static bool perturb(struct pccl_cover *cover)
 {
     enum { MORE_PER_MILLION = 60000 };
@@ -357,7 +358,7 @@ static bool take_ring(const struct pccl_cover *cover, uint32_t *ring)
     return true;
 }
 
-/* Joins and perturbs until there is one cycle. */
+/* Joins and perturbs cycles until only one is left. */
 static bool search_ring(struct pccl_cover *cover, uint32_t *ring)
 {
     number_cycles(cover);
@@ -403,7 +404,7 @@ static int64_t cost(const struct pccl_cover *cover, const uint32_t *costs, uint3
     return costs[(size_t)from * cover->count + to];
 }
 
-/* Joins the cycle of this member with another one where that is cheapest. Returns false if that is impossible. */
+/* Joins the cycle of this member with another one at the lowest cost. Returns false if that is impossible. */
 static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32_t any)
 {
     int64_t least = INT64_MAX;
@@ -433,10 +434,13 @@ static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32
     return best != NOBODY;
 }
 
-/* Joins small cycles first: a search costs as much as the cycle is long, and the smaller of two is renumbered. */
+/*
+ * Joins small cycles first, because the cost of a search is proportional to the length of the cycle, and the smaller of
+ * two cycles is renumbered.
+ */
 static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
 {
-    uint32_t *in_vain = cover->queue; /* by number of cycle */
+    uint32_t *in_vain = cover->queue; /* by number of the cycle: true if it could not be joined */
     for (uint64_t most = 2; most < 2 * (uint64_t)cover->count && cover->cycle_count > 1; most *= 2) {
         memset(in_vain, 0, cover->count * sizeof *in_vain);
         for (uint32_t m = 0; m < cover->count && cover->cycle_count > 1 && pccl_solve_spend(cover->work, 1); m++) {

@@ -1,7 +1,7 @@
 /*
- * The best ring by dynamic programming over the sets of members that a path from member 0 has
- * visited: first whether a ring of links of at least some rate exists, for the greatest such rate;
- * then the least latency with these links. Sets leave out member 0: member m is bit m - 1.
+ * The best ring by dynamic programming over the sets of members that a path from member 0 has visited: finds the
+ * greatest rate at which a ring exists, then the smallest latency with links of that rate. Sets exclude member 0:
+ * member m is bit m - 1.
  */
 #include "topology/internal.h"
 
@@ -10,8 +10,9 @@ _Static_assert(OTHERS_MOST <= 16, "sets are 16 bits");
 
 struct exact {
     const struct pccl_ring_problem *problem;
-    uint32_t count, others, all;             /* all: the set of all members but 0 */
-    uint32_t reached[PCCL_SOLVE_EXACT_MOST]; /* set of members reached by fast enough links; bit 31: member 0 */
+    uint32_t count, others, all; /* all: the set of all members except 0 */
+    /* set of members reached by links that are fast enough; bit 31: member 0 */
+    uint32_t reached[PCCL_SOLVE_EXACT_MOST];
 };
 static const uint32_t ZERO = UINT32_C(1) << 31;
 
@@ -20,7 +21,7 @@ static uint64_t rate_of(const struct exact *exact, uint32_t from, uint32_t to)
     return exact->problem->rates[from * exact->count + to];
 }
 
-/* Lists the distinct rates of all links but 0, rising. */
+/* Lists the distinct rates of all links, except 0, in ascending order. */
 static uint32_t sort_rates(const struct exact *exact, uint64_t *rates)
 {
     uint32_t sorted = 0;
@@ -48,7 +49,9 @@ static void take_links(struct exact *exact, uint64_t least)
     }
 }
 
-/* Returns true if there is a ring. ends[set]: the members at which a path from 0 through the set may end. */
+/*
+ * Returns true if there is a ring. ends[set] becomes the set of members at which a path from 0 through the set may end.
+ */
 static bool ring_exists(struct exact *exact, uint64_t least, uint16_t *ends)
 {
     take_links(exact, least);
@@ -70,11 +73,12 @@ static bool ring_exists(struct exact *exact, uint64_t least, uint16_t *ends)
     return false;
 }
 
-/* Returns the greatest rate that a ring can have as its slowest; 0: there is no ring. */
+/* Returns the greatest rate that the slowest link of a ring can have; 0 if there is no ring. */
 static uint64_t best_rate(struct exact *exact, uint16_t *ends)
 {
     uint64_t rates[RATES_MOST];
-    uint32_t low = 0, high = sort_rates(exact, rates); /* rings exist with rates[i < low], and none with [i >= high] */
+    /* rings exist with rates[i] for i < low, but not for i >= high */
+    uint32_t low = 0, high = sort_rates(exact, rates);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (ring_exists(exact, rates[middle], ends))
@@ -93,7 +97,7 @@ static uint64_t latency_of(const struct exact *exact, uint32_t from, uint32_t to
 
 static uint64_t sum(uint64_t a, uint64_t b) { return a == UINT64_MAX || b == UINT64_MAX ? UINT64_MAX : a + b; }
 
-/* Returns the member of the set from which the link to `to` is on the cheapest path through all of the set. */
+/* Returns the last member of the cheapest path through all of the set and on to `to`. */
 static uint32_t cheapest_end(const struct exact *exact, const uint64_t *latencies, uint32_t set, uint32_t to,
                              uint64_t *latency)
 {
@@ -111,7 +115,10 @@ static uint32_t cheapest_end(const struct exact *exact, const uint64_t *latencie
     return end;
 }
 
-/* Finds the ring. latencies[set * others + m - 1]: of the cheapest path from 0 through the set that ends at m. */
+/*
+ * Finds the ring. latencies[set * others + m - 1] is the latency of the cheapest path from 0 through the set that ends
+ * at m.
+ */
 static void find_ring(const struct exact *exact, uint64_t *latencies, uint32_t *ring)
 {
     for (uint32_t set = 1; set <= exact->all; set++) {

@@ -1,8 +1,7 @@
 /*
- * Reduces latency by local search. Two neighboring parts of the ring are swapped, which needs no
- * link in the opposite direction. When no such change improves the ring, it is varied by exchanges
- * that keep to the permitted links (solve_cover.c), and the search continues from there; that is
- * undone if the ring has become worse.
+ * Reduces latency by local search. A step swaps two neighboring parts of the ring, which needs no link in the opposite
+ * direction. When no step improves the ring, exchanges that use only permitted links (solve_cover.c) vary it, and the
+ * search continues from there. A variation that leads to a worse ring is undone.
  */
 #include "topology/internal.h"
 
@@ -57,7 +56,7 @@ static void put(struct pccl_tour *tour, uint32_t place, uint32_t member)
     tour->place[member] = place;
 }
 
-/* Swaps the part of `first` members from `place` on with the part of `second` members behind it. */
+/* Swaps the part of `first` members that begins at `place` with the following part of `second` members. */
 static void swap_parts(struct pccl_tour *tour, uint32_t place, uint32_t first, uint32_t second)
 {
     uint32_t both = first + second;
@@ -68,7 +67,9 @@ static void swap_parts(struct pccl_tour *tour, uint32_t place, uint32_t first, u
     (void)pccl_solve_spend(tour->work, both);
 }
 
-/* Cuts the ring into three parts. Swapping any two gives the same ring, so the two shorter ones are swapped. */
+/*
+ * Swaps two of the three parts of the ring. Swapping any two gives the same ring, so the two shorter ones are swapped.
+ */
 static void exchange(struct pccl_tour *tour, uint32_t place, uint32_t first, uint32_t second, int64_t gain)
 {
     uint32_t third = tour->count - first - second;
@@ -98,7 +99,7 @@ static void look_at(struct pccl_tour *tour, uint32_t member)
 
 /*
  * Replaces the links a to a_next, b to b_next, c to c_next (in this order in the ring) by a to b_next, b to c_next, c
- * to a_next. Given a, b and the gain of the first exchange, searches c.
+ * to a_next. a, b and the gain of the first exchange are given; searches for c.
  */
 static bool improve_by_exchange(struct pccl_tour *tour, uint32_t a, uint32_t a_next, uint32_t b, uint32_t b_next,
                                 int64_t gain)
@@ -135,7 +136,7 @@ static bool improve_at(struct pccl_tour *tour, uint32_t a)
     return false;
 }
 
-/* Improves until the queue is empty. */
+/* Improves the ring until the queue is empty. */
 static void improve_all(struct pccl_tour *tour)
 {
     while (tour->queue_count > 0 && pccl_solve_spend(tour->work, 1)) {
@@ -194,7 +195,7 @@ static void put_all(struct pccl_tour *tour, const uint32_t *ring)
     (void)pccl_solve_spend(tour->work, tour->count);
 }
 
-/* Continues from a variation of the ring without banned links; restores the ring if that leads to no ring as good. */
+/* Continues from a variation of the ring without banned links. Restores the ring if the result is worse. */
 static void vary(struct pccl_tour *tour)
 {
     int64_t cost_before = tour->cost;

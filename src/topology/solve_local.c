@@ -1,6 +1,6 @@
 /*
- * Search for groups with too many rings to try all of them: first the greatest rate at which a ring is found, from the
- * upper bound down; then less latency with the links of that rate.
+ * Search for groups with too many rings to try all of them. First finds the greatest rate at which a ring is found,
+ * from the upper bound down; then reduces latency with links of that rate.
  */
 #include "topology/internal.h"
 
@@ -9,12 +9,12 @@ struct local {
     struct pccl_cover cover;
     struct pccl_tour tour;
     struct pccl_assign assign;
-    uint32_t *ring; /* ring found last */
+    uint32_t *ring; /* last ring found */
     size_t bytes;
     unsigned char *block;
 };
 
-/* Returns a part of the block; with block NULL it only counts the size. */
+/* Returns a part of the block. If `block` is NULL, only adds up the size. */
 static void *part(unsigned char *block, size_t *used, size_t count, size_t item_bytes)
 {
     size_t start = *used;
@@ -45,7 +45,7 @@ static void lay_out(struct local *local, uint32_t count, unsigned char *block)
     tour->queued = part(block, used, count, sizeof *tour->queued);
 }
 
-/* Keeps the found ring if it is better than the best so far. */
+/* Stores the found ring if it is better than the best one so far. */
 static void keep(const struct pccl_ring_problem *problem, const uint32_t *found, uint32_t *ring,
                  struct pccl_ring_worth *best)
 {
@@ -58,9 +58,9 @@ static void keep(const struct pccl_ring_problem *problem, const uint32_t *found,
 }
 
 /*
- * Searches a ring whose slowest link is as fast as the bound allows, then slower ones by bisection between the rates at
- * which a ring was found and was not. Each search gets a part of the steps, all together a half: the rest is for the
- * latency.
+ * Searches for a ring whose slowest link is as fast as the bound allows, then for slower ones by bisection between the
+ * rates at which a ring was and was not found. Each search may use a part of the steps, and all together half of them,
+ * because the rest is for the latency.
  */
 static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struct pccl_ring_worth *best)
 {
@@ -79,8 +79,8 @@ static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struc
 }
 
 /*
- * Reduces latency with the links that are as fast as the best ring's slowest. Begins with that ring, or with one made
- * of the cheapest cycles. Returns a lower bound on the latency of rings of these links.
+ * Reduces latency with the links that are at least as fast as the best ring's slowest link. Begins with that ring, or
+ * with a ring made of the cheapest cycles. Returns a lower bound on the latency of rings of these links.
  */
 static uint64_t find_latency(struct local *local, uint32_t *ring, struct pccl_ring_worth *best)
 {

@@ -1,4 +1,4 @@
-/* Shared by all searches for a ring: its quality, and the remaining budget of work. */
+/* Quality of a ring, and the remaining budget of work, for all searches. */
 #include "topology/internal.h"
 
 bool pccl_solve_spend(struct pccl_solve_work *work, uint64_t steps)
