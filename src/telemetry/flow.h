@@ -1,10 +1,10 @@
 /*
  * Telemetry of a flow: counters and times of the messages between one operation and one neighbor in one direction. One
- * thread writes it while the operation runs, and any thread may read it at the same time: related numbers may then
- * differ by one message. Times are the driver's, in microseconds.
+ * thread writes it while the operation runs, and any thread may read it at the same time, so related numbers may differ
+ * by one message. Times are the driver's, in microseconds.
  *
  * Every message of the flow passes through three states: expected, once its stripe is open; begun, once a connection
- * has taken it or its first bytes have arrived; and moved.
+ * has accepted it or its first bytes have arrived; and moved.
  */
 #ifndef PCCL_TELEMETRY_FLOW_H
 #define PCCL_TELEMETRY_FLOW_H
@@ -14,26 +14,28 @@
 
 #include <stdatomic.h>
 
-/* Most flows of one operation that are recorded: to and from all others with which a member may have links. */
+/*
+ * Maximum number of recorded flows of one operation: to and from all other members with which a member may have links.
+ */
 enum { PCCL_TELEMETRY_FLOWS_MAX = 2 * (PCCL_HUB_PEERS_MAX - 1) };
 #define PCCL_TELEMETRY_OUTGOING (UINT32_C(1) << 31)
 
 #define PCCL_TELEMETRY_COUNTERS(X)                                                                                     \
-    X(uint32_t, place)    /* 1 + the neighbor's rank in the ring, and PCCL_TELEMETRY_OUTGOING; 0: no such flow */      \
-    X(uint32_t, expected) /* messages of the stripes that are open here */                                             \
+    X(uint32_t, place)    /* 1 + the neighbor's place in the ring, with PCCL_TELEMETRY_OUTGOING; 0: unused */          \
+    X(uint32_t, expected) /* messages in stripes that are open here */                                                 \
     X(uint32_t, begun)                                                                                                 \
     X(uint32_t, moved)                                                                                                 \
     X(uint32_t, folded)        /* incoming: folded or stored */                                                        \
     X(uint64_t, bytes)         /* bytes of moved messages */                                                           \
-    X(uint64_t, granted)       /* stripes below this are granted by the receiver */                                    \
-    X(uint64_t, opened)        /* stripes below this are open here */                                                  \
-    X(uint64_t, begun_stripes) /* outgoing: stripes below this have their first message begun */                       \
-    X(uint64_t, granted_us)    /* time when the latest grant was received or sent; 0: none */                          \
-    X(uint64_t, first_us)      /* time when the first message began; 0: none */                                        \
-    X(uint64_t, last_us)       /* time when the latest message had moved */                                            \
-    X(uint64_t, turned_us)     /* incoming: time since nothing has arrived; outgoing: since data is under way */       \
-    X(uint64_t, stripes)       /* of the whole operation */                                                            \
-    X(uint64_t, waited_us)     /* ended waits for the neighbor: for its data, or for room to send */
+    X(uint64_t, granted)       /* the receiver has granted the stripes below this */                                   \
+    X(uint64_t, opened)        /* the stripes below this are open here */                                              \
+    X(uint64_t, begun_stripes) /* outgoing: in stripes below this, the first message has begun */                      \
+    X(uint64_t, granted_us)    /* time of the latest grant, received or sent; 0: none */                               \
+    X(uint64_t, first_us)      /* time at which the first message began; 0: none */                                    \
+    X(uint64_t, last_us)       /* time at which the latest message had moved */                                        \
+    X(uint64_t, turned_us)     /* time since which nothing has arrived (incoming) or data is in flight (outgoing) */   \
+    X(uint64_t, stripes)       /* number of stripes of the whole operation */                                          \
+    X(uint64_t, waited_us)     /* total time of ended waits for the neighbor: for its data, or for room to send */
 
 #define PCCL_TELEMETRY_ATOMIC(type, name) _Atomic(type) name;
 #define PCCL_TELEMETRY_PLAIN(type, name) type name;

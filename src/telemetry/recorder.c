@@ -2,11 +2,9 @@
 
 #include <string.h>
 
-/* ---- rings of items ---- */
+/* ---- circular buffers of items ---- */
 
-/*
- * Returns room for `count` adjacent items; the end of the ring may stay unused for that. Overwrites the oldest items.
- */
+/* Reserves room for `count` adjacent items, overwriting the oldest ones. May leave the end of the buffer unused. */
 static struct pccl_telemetry_range take(uint64_t *ever, uint32_t capacity, uint32_t count)
 {
     uint32_t at = (uint32_t)(*ever % capacity);
@@ -24,7 +22,7 @@ static bool is_kept(uint64_t ever, uint32_t capacity, struct pccl_telemetry_rang
 
 /* ---- creation and destruction ---- */
 
-/* Allocates memory that is not zeroed: unused pages take no memory. */
+/* Allocates memory without zeroing it, so that unused pages are never mapped. */
 static void *take_raw(const struct pccl_memory *memory, size_t bytes)
 {
     return memory->resize(memory->context, NULL, 0, bytes);

@@ -1,10 +1,10 @@
 /*
- * Flight recorder of a peer: its latest operations and their outcomes. It has room for a fixed number of operations,
- * allocated at once; also for their data of variable size: the members, the flows, the reasons. When one of these is
- * full, the oldest is forgotten; a member list or a flow may be forgotten before its operation.
+ * Flight recorder of a peer: its latest operations and their outcomes. It has room for a fixed number of operations and
+ * for their data of variable size (members, flows, reasons), allocated at once. When one of these buffers is full, the
+ * oldest item is overwritten, so a member list or a flow may be lost before its operation.
  *
- * Operations enter it when they end. Operations under way are known to the code that runs them, and a copy of the
- * recorder includes them, too (pccl_recorder_copy). Not safe for several threads.
+ * Operations are added when they end. The code that runs operations in progress adds them to a copy of the recorder
+ * (pccl_recorder_copy). Not thread-safe.
  */
 #ifndef PCCL_TELEMETRY_RECORDER_H
 #define PCCL_TELEMETRY_RECORDER_H
@@ -16,36 +16,36 @@
 #include "wire/wire.h"
 
 enum {
-    PCCL_RECORDER_FLOWS = 4,    /* room for flows per operation, on average */
+    PCCL_RECORDER_FLOWS = 4,    /* average number of flows per operation for which there is room */
     PCCL_RECORDER_IDS = 8,      /* the same for members; equal consecutive lists are stored once */
-    PCCL_RECORDER_REASONS = 32, /* total */
+    PCCL_RECORDER_REASONS = 32, /* total number of reasons */
 };
 
 enum pccl_telemetry_state {
-    PCCL_TELEMETRY_MOVING,   /* launched, and its part of the data is not complete */
-    PCCL_TELEMETRY_COMPLETE, /* its part is; the outcome is not known */
-    PCCL_TELEMETRY_FAILED,   /* it has failed here; the outcome is not known */
+    PCCL_TELEMETRY_MOVING,   /* launched; this peer's part of the data is not complete */
+    PCCL_TELEMETRY_COMPLETE, /* this peer's part is complete; the outcome is not known */
+    PCCL_TELEMETRY_FAILED,   /* failed here; the outcome is not known */
     PCCL_TELEMETRY_ENDED,
 };
 
-/* A part of a ring of items from this number on, if it still exists. */
+/* A part of a circular buffer that begins at the item with this number. It may have been overwritten. */
 struct pccl_telemetry_range {
     uint64_t first;
     uint32_t count;
 };
 
 struct pccl_recorder_entry {
-    uint64_t number; /* of its launch at this peer, from 1 on */
+    uint64_t number; /* number of its launch at this peer, starting at 1 */
     struct pccl_instance instance;
     struct pccl_descriptor descriptor;
     enum pccl_telemetry_state state;
-    bool tiny;                /* its data passes through the master */
-    enum pccl_class class;    /* ENDED: NONE is committed */
-    enum pccl_status lost_by; /* ENDED, not OK: it ended only here */
-    uint32_t world, rank;     /* rank: `member_count` if it has none */
-    uint32_t member_count;    /* all of them, listed or not */
-    uint32_t attempt;         /* in a copy: 1 + the number of consecutive failed launches of the tag before it */
-    uint32_t restarts;        /* number of restarts of its data transfer along another ring */
+    bool tiny;                /* true if its data passes through the master */
+    enum pccl_class class;    /* ENDED: NONE if committed */
+    enum pccl_status lost_by; /* ENDED: not OK if it ended only at this peer */
+    uint32_t world, rank;     /* rank: `member_count` if this peer has none */
+    uint32_t member_count;    /* number of all members, listed or not */
+    uint32_t attempt;         /* in a copy: 1 + number of consecutive failed launches of this tag before it */
+    uint32_t restarts;        /* number of restarts of the transfer along another ring */
     uint64_t entered_us, ended_us;
     uint64_t sent_bytes, received_bytes;
     struct pccl_telemetry_range members, flows, reason;
@@ -59,7 +59,7 @@ struct pccl_recorder_flow {
 struct pccl_recorder {
     struct pccl_memory memory;
     uint32_t capacity;
-    uint64_t count, id_count, flow_count, reason_count; /* numbers of items ever added */
+    uint64_t count, id_count, flow_count, reason_count; /* total numbers of items added */
     uint32_t id_capacity, flow_capacity;
     struct pccl_recorder_entry *entries;
     struct pccl_id *ids;
@@ -68,35 +68,35 @@ struct pccl_recorder {
     struct pccl_telemetry_range last_ids;
 };
 
-/* Returns NULL if out of memory. operations: at least 1. */
+/* Returns NULL if out of memory. `operations` must be at least 1. */
 struct pccl_recorder *pccl_recorder_create(const struct pccl_memory *memory, uint32_t operations);
-/* Frees the recorder. NULL: does nothing. */
+/* Frees the recorder. NULL is allowed. */
 void pccl_recorder_destroy(struct pccl_recorder *recorder);
 /*
- * Returns a copy with room for `operations` more operations, with all of their flows, and `ids` more members. Returns
- * NULL if out of memory.
+ * Returns a copy with room for `operations` more operations, including all of their flows, and `ids` more members.
+ * Returns NULL if out of memory.
  */
 struct pccl_recorder *pccl_recorder_copy(const struct pccl_recorder *recorder, const struct pccl_memory *memory,
                                          uint32_t operations, uint32_t ids);
 
 /*
- * Returns the next entry, zeroed except for the members; the caller fills in the rest. members: a list; NULL: the list,
- * not empty, that was added last.
+ * Adds an entry and returns it. It is zeroed except for the members; the caller fills in the rest. `members` is a list;
+ * NULL repeats the list that was added last, which must not be empty.
  */
 struct pccl_recorder_entry *pccl_recorder_add(struct pccl_recorder *recorder, const struct pccl_id *members,
                                               uint32_t count);
 void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                               const struct pccl_text *reason);
-/* Adds the flows in use among these. `ring` has the ids of their ranks. */
+/* Adds the used ones among these flows. `ring` contains the ids by place. */
 void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                              const struct pccl_telemetry_flow *flows, uint32_t count, const struct pccl_id *ring);
-/* Returns the latest entry with this number; NULL if it was forgotten or never added. */
+/* Returns the latest entry with this number; NULL if it was overwritten or never added. */
 struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recorder, uint64_t number);
 
-/* Return the number of entries, and the entry at this place, oldest first. */
+/* Return the number of entries, and the entry at this place, where 0 is the oldest. */
 uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder);
 struct pccl_recorder_entry *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place);
-/* Return NULL if the data was forgotten or is empty. */
+/* Return NULL if the data was overwritten or is empty. */
 const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder,
                                             const struct pccl_recorder_entry *entry);
 const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder *recorder,
@@ -104,38 +104,38 @@ const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder 
 const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorder,
                                              const struct pccl_recorder_entry *entry);
 
-/* Sets `attempt` of each entry in a copy, which is in order of launches. */
+/* Sets `attempt` of each entry in a copy, whose entries must be in order of launches. */
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder);
 
-/* An operation's wait for a neighbor. */
+/* Reason for which an operation waits for a neighbor. */
 enum pccl_telemetry_wait {
     PCCL_TELEMETRY_NOTHING,
-    PCCL_TELEMETRY_READY,  /* for its READY: it has not entered, as far as this peer knows */
-    PCCL_TELEMETRY_CREDIT, /* for its permission to send more */
-    PCCL_TELEMETRY_ROOM,   /* for it to take the data being sent */
-    PCCL_TELEMETRY_DATA,   /* for its data */
+    PCCL_TELEMETRY_READY,  /* its `ready`: it has not entered the operation, as far as this peer knows */
+    PCCL_TELEMETRY_CREDIT, /* its permission to send more */
+    PCCL_TELEMETRY_ROOM,   /* for the neighbor to receive the data in flight */
+    PCCL_TELEMETRY_DATA,   /* its data */
 };
 /*
- * Returns the wait for the neighbor of this flow. *since_us: time of the neighbor's last action of this kind, or of the
- * operation's entry.
+ * Returns the operation's wait for the neighbor of this flow. *since_us is the time of the neighbor's last action of
+ * this kind, or of the operation's entry.
  */
 enum pccl_telemetry_wait pccl_recorder_entry_waits(const struct pccl_recorder_entry *entry,
                                                    const struct pccl_telemetry_counters *flow, uint64_t *since_us);
 const char *pccl_telemetry_wait_name(enum pccl_telemetry_wait wait);
 
-enum { PCCL_TELEMETRY_ENDS_MAX = 16 }; /* latest connections that ended */
+enum { PCCL_TELEMETRY_ENDS_MAX = 16 }; /* number of recorded ends of connections */
 
 /* A data connection to or from another peer. */
 struct pccl_telemetry_connection {
     struct pccl_id peer;
     bool outgoing;
     uint32_t slot;
-    bool known;                 /* the system reports the following figures */
-    uint32_t rtt_us, lately_us; /* 0: unknown, for example on this host without TCP */
+    bool known;                 /* true if the system provides the following figures */
+    uint32_t rtt_us, lately_us; /* 0 if unknown, for example for connections within a host that do not use TCP */
     uint64_t rate, delivered_bytes, resent_bytes, busy_us;
     uint64_t sampled_us;
-    uint64_t ended_us;           /* 0: it is up */
-    enum pccl_link_end ended_by; /* by the other side or the system */
+    uint64_t ended_us;           /* 0 if it is up */
+    enum pccl_link_end ended_by; /* how the other side or the system ended it */
 };
 
 #endif
