@@ -1,4 +1,4 @@
-/* Events of a fetch: donors appear and disappear, answers arrive in order, time passes. */
+/* Events of a fetch: donors are added and removed, answers arrive in order, time passes. */
 #include "state/internal.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static void clear_donor(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor
     *donor = (struct pccl_fetch_donor){0};
 }
 
-/* Forgets all requests to all donors. */
+/* Drops all donors and their requests. */
 static void forget_all(struct pccl_fetch *fetch)
 {
     for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
@@ -67,7 +67,9 @@ void pccl_fetch_destroy(struct pccl_fetch *fetch)
     pccl_release(&memory, fetch, sizeof *fetch);
 }
 
-/* Recomputes roots and content from the chunk proofs. Returns true if a tensor that need not be equal is torn. */
+/*
+ * Recomputes roots and content from the chunk proofs. Returns true if a tensor that may differ between peers is torn.
+ */
 static bool reseal(struct pccl_fetch *fetch)
 {
     bool torn = false;
@@ -99,7 +101,7 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
     fetch->now_us = now_us;
     fetch->round = round;
     fetch->proof = *content;
-    /* Tensors that an earlier plan began to write must be completed, whatever this one wants. */
+    /* Tensors that an earlier plan began to write must be completed, even if this plan does not include them. */
     bool torn = reseal(fetch);
     fetch->wanted[0] = true;
     fetch->wanted[1] = (takes_unequal || torn) && has_unequal_bytes(fetch->state);
@@ -120,7 +122,7 @@ static struct pccl_fetch_donor *find_donor(struct pccl_fetch *fetch, uint32_t nu
     return number < PCCL_FETCH_DONORS && fetch->donors[number].up ? &fetch->donors[number] : NULL;
 }
 
-/* Gives suspected donors, which could be dropped in favor of a new one, a last chance to be heard. */
+/* Gives suspected donors, which could now be replaced by another one, some time to send something. */
 static void give_grace(struct pccl_fetch *fetch)
 {
     uint64_t until = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
@@ -155,7 +157,7 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     pccl_fetch_ask(fetch);
 }
 
-/* Lets other donors be asked for the undelivered requests of this donor. */
+/* Makes the undelivered requests to this donor available for other donors. */
 static void take_claims(struct pccl_fetch *fetch, uint32_t number)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
@@ -214,7 +216,7 @@ static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_
         return pccl_fail(reason, PCCL_MALFORMED, "it sent proofs that were not requested");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
-        /* no longer needed */
+        /* the proofs are no longer needed */
     } else if (owed.what == PCCL_WANT_ROOTS) {
         memcpy(fetch->roots + owed.tensor, proofs->proofs, owed.count * sizeof *fetch->roots);
         fetch->roots_received += owed.count;
@@ -303,7 +305,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
 
 /* ---- time ---- */
 
-/* Returns true if another responding donor can do the same. */
+/* Returns true if another donor that responds can provide the same data. */
 static bool can_be_spared(const struct pccl_fetch *fetch, const struct pccl_fetch_donor *donor)
 {
     bool source_needed = fetch->wanted[1] && (!fetch->known[1] || fetch->missing[1] > 0);
@@ -329,8 +331,8 @@ static void suspect_silent(struct pccl_fetch *fetch)
             continue;
         donor->suspected = true;
         /*
-         * This process may have been stopped itself: input that arrived in that time must be read before the donor is
-         * judged.
+         * This process may have been stopped. Input that arrived during that time must be read before the donor is
+         * dropped.
          */
         donor->expires_us = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
     }

@@ -7,7 +7,7 @@ static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl
                 fetch->donors[number].owed_count < PCCL_FETCH_OUTSTANDING_MAX);
     struct pccl_fetch_donor *donor = &fetch->donors[number];
     if (donor->owed_count == 0)
-        donor->received_us = fetch->now_us; /* no answer was outstanding before */
+        donor->received_us = fetch->now_us; /* its silence is measured from now on */
     *pccl_fetch_outstanding_at(donor, donor->owed_count) = *owed;
     donor->owed_count++;
     donor->owed_bytes += owed->bytes;
@@ -33,7 +33,7 @@ static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want
 
 /* ---- roots ---- */
 
-/* Chooses the donor for roots, one at a time; if a source is needed, one that can be it. */
+/* Chooses the donor for the roots, one at a time. If a source is needed, prefers a donor that can be the source. */
 static void choose_root_donor(struct pccl_fetch *fetch)
 {
     bool source = fetch->wanted[1] && !fetch->known[1];
@@ -62,7 +62,7 @@ static bool ask_roots(struct pccl_fetch *fetch, uint32_t number)
     return true;
 }
 
-/* ---- lists: each from a single donor, so that a wrong one can be identified ---- */
+/* ---- lists of chunk proofs, each from a single donor, so that the sender of a wrong one is known ---- */
 
 static struct pccl_fetch_task *take_unlisted(struct pccl_fetch *fetch, bool unequal)
 {
@@ -142,14 +142,14 @@ static bool ask_data(struct pccl_fetch *fetch, uint32_t number)
     return true;
 }
 
-/* Returns true if there is room for one more whole chunk, or for a message of proofs, which is not larger. */
+/* Returns true if the window has room for another whole chunk. A message of proofs is not larger. */
 static bool may_be_asked(const struct pccl_fetch_donor *donor)
 {
     return donor->up && !donor->suspected && donor->owed_count < PCCL_FETCH_OUTSTANDING_MAX &&
            donor->owed_bytes + PCCL_STATE_CHUNK_BYTES <= donor->window;
 }
 
-/* Sends requests in turn, so that a small amount of work is distributed, too. */
+/* Sends one request per donor in turn, so that a small amount of work is also distributed. */
 void pccl_fetch_ask(struct pccl_fetch *fetch)
 {
     if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)

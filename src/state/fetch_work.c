@@ -1,4 +1,4 @@
-/* Computes the difference, from a donor's roots to lists of chunks, and completes tensors from chunks. */
+/* Finds the differences, from a donor's roots to lists of chunks, and completes tensors from chunks. */
 #include "state/internal.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ void pccl_fetch_source_lost(struct pccl_fetch *fetch)
     fetch->known[1] = false;
 }
 
-/* Returns false if memory is short. */
+/* Returns false if out of memory. */
 static bool make_chunks(struct pccl_fetch *fetch, uint32_t tensor, uint64_t count)
 {
     struct pccl_fetch_task *task = &fetch->tasks[tensor];
@@ -89,7 +89,7 @@ static void open_chunk(struct pccl_fetch *fetch, uint32_t tensor, uint64_t numbe
     pccl_fetch_place(fetch, chunk);
 }
 
-/* Completes a tensor that has the root it must have. */
+/* Completes a tensor, which must have the expected root. */
 static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
 {
     PCCL_ASSERT(fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal] > 0);
@@ -113,7 +113,7 @@ void pccl_fetch_finish(struct pccl_fetch *fetch)
 
 /* ---- roots ---- */
 
-/* Makes a task for every tensor that differs from the known roots. */
+/* Creates a task for every tensor that differs from the expected roots. */
 static void compare(struct pccl_fetch *fetch, bool unequal)
 {
     static const struct pccl_proof unknown = {0};
@@ -126,7 +126,7 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
             task->torn = false;
             continue;
         }
-        PCCL_ASSERT(tensor->chunks > 0); /* roots of empty tensors are refused when they differ */
+        PCCL_ASSERT(tensor->chunks > 0); /* an empty tensor with another root has been refused */
         fetch->missing[unequal]++;
         if (tensor->chunks > 1)
             pccl_list_append(&fetch->unlisted[unequal], &task->node);
@@ -243,7 +243,7 @@ void pccl_fetch_write(struct pccl_fetch *fetch, struct pccl_fetch_chunk *chunk, 
     chunk->writer = (uint8_t)donor;
     pccl_list_remove(&chunk->node);
     *place_of(fetch, chunk) = (struct pccl_proof){0};
-    /* The root and the content have changed, too. */
+    /* The root of the tensor and the content are invalid, too. */
     fetch->tasks[chunk->tensor].torn = true;
     tensor->proof = (struct pccl_proof){0};
     if (!tensor->unequal)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Writes the end of a long name, which is more specific than its beginning; printable, like all texts that travel. */
+/* Writes the end of a long name, which is more specific than its beginning, with unprintable characters replaced. */
 static struct pccl_bytes write_name(const char *name, char *out)
 {
     struct pccl_text printable;

@@ -1,7 +1,4 @@
-/*
- * Descriptions of tensors for a vote, with which the master can describe the first difference between two shared
- * states.
- */
+/* Descriptions of tensors in a vote, from which the master describes the first difference between two shared states. */
 #ifndef PCCL_STATE_LINES_H
 #define PCCL_STATE_LINES_H
 
@@ -13,7 +10,7 @@ struct pccl_tensor_lines {
     uint32_t count;
 };
 
-/* Describes the first tensors of the state; none if memory is short: then messages are less detailed. */
+/* Describes the first tensors of the state. If memory is short, describes none, so that messages are less detailed. */
 void pccl_tensor_lines_init(struct pccl_tensor_lines *lines, const struct pccl_state *state);
 void pccl_tensor_lines_fini(struct pccl_tensor_lines *lines, const struct pccl_state *state);
 

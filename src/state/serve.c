@@ -1,6 +1,6 @@
 #include "state/serve.h"
 
-/* Returns the fault of a request that does not fit this state; NULL: it fits. */
+/* Returns the fault of a request that does not fit this state, or NULL. */
 static const char *find_fault(const struct pccl_state *state, const struct pccl_msg_state_want *want)
 {
     if (want->tensor >= state->tensor_count)

@@ -7,7 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { DIGEST_BYTES = 16, BATCH = 32 /* digests passed to the hash at once */ };
+enum { DIGEST_BYTES = 16, BATCH = 32 /* number of digests passed to the hash at once */ };
 
 static struct pccl_digest digest_of(XXH128_hash_t hash)
 {
@@ -108,7 +108,7 @@ struct pccl_proof pccl_proof_content(const struct pccl_state *state, const struc
 
 /* ---- structure ---- */
 
-/* Returns the length of any name. Written as a loop that compilers do not turn into strlen. */
+/* Returns the length of a name of any length. The loop is written so that compilers do not turn it into strlen. */
 static uint32_t length_of(const char *name)
 {
     uint32_t length = 0;
@@ -145,7 +145,7 @@ static void describe(struct pccl_state *state)
 
 /* ---- the state ---- */
 
-/* Counts all chunks. Returns false if there are too many to count. */
+/* Counts all chunks. Returns false if there are too many bytes or chunks. */
 static bool count_chunks(const struct pccl_tensor *tensors, uint32_t count, uint64_t *chunks)
 {
     uint64_t bytes = 0;
