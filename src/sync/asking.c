@@ -1,14 +1,14 @@
 /*
- * The requester's side of one connection. It sends the machine's requests, receives the bytes of
- * chunks straight into the caller's memory and hashes them while they are in the cache. Chunks for
- * a device go through page-locked memory and are hashed while they are copied from there.
+ * The requester's side of one connection. Sends the machine's requests, receives the bytes of chunks directly into the
+ * caller's memory, and hashes them while they are in the cache. Chunks for a device are received in page-locked memory,
+ * and hashed while they are copied from there.
  */
 #include "sync/internal.h"
 
 #include "sync/asking.h"
 
 enum {
-    LARGE_BYTES = 64 << 10, /* size of a chunk after which the machine may ask for more at once */
+    LARGE_BYTES = 64 << 10, /* minimum size of a chunk after which the machine may request more at once */
     TELL_EVERY_US = 100000,
 };
 
@@ -35,14 +35,14 @@ static bool copy_to_device(struct pccl_sync_asker *asker, struct pccl_proof *pro
     return pccl_device_wait(asker->copier, 0, reason) == PCCL_OK;
 }
 
-/* Gives up after one of our devices has failed: these and later bytes cannot be stored. */
+/* Gives up because one of this peer's devices has failed, so that no further bytes can be stored. */
 static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reason)
 {
     asker->link.reason = *reason;
     asker->doomed = asker->device_failed = true;
 }
 
-/* Publishes the progress, at intervals, because the sum is over all tensors. */
+/* Publishes the progress. Does so only at intervals, because the sum is over all tensors. */
 static void tell_progress(struct pccl_synchronizer *synchronizer, const struct pccl_fetch *machine)
 {
     uint64_t now_us = pccl_now_us();
@@ -81,10 +81,10 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     synchronizer->received += asker->arrival.length;
     tell_progress(synchronizer, machine_of(asker));
-    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works: its attempts are counted again from here */
+    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works, so its attempts are counted from here */
 }
 
-/* Returns the place for the chunk's bytes, or NULL with a reason if a device has failed. */
+/* Returns the destination of the chunk's bytes, or NULL with a reason if a device has failed. */
 static uint8_t *aim(struct pccl_sync_asker *asker, struct pccl_text *reason)
 {
     const struct pccl_sync_tensor *tensor = &synchronizer_of(asker)->config.tensors[asker->arrival.tensor];
@@ -159,7 +159,7 @@ bool pccl_sync_asker_receive(struct pccl_sync_asker *asker, size_t *budget)
     return io == PCCL_CHANNEL_MOVED;
 }
 
-/* ---- life ---- */
+/* ---- sending and release ---- */
 
 void pccl_sync_asker_release(struct pccl_worker_link *link)
 {

@@ -1,6 +1,6 @@
 /*
- * The copiers of one user (a thread that digests, or a connection) for the devices of its tensors. Each copier is
- * opened when the first of its tensors is used.
+ * The copiers of one user (a digesting thread, or a connection) for the devices of its tensors. A copier is opened when
+ * the first of its tensors is used.
  */
 #ifndef PCCL_SYNC_COPIERS_H
 #define PCCL_SYNC_COPIERS_H
@@ -21,7 +21,7 @@ struct pccl_sync_copiers {
 PCCL_MUST_CHECK enum pccl_status pccl_sync_copiers_find(struct pccl_sync_copiers *copiers,
                                                         const struct pccl_sync_tensor *tensor,
                                                         struct pccl_device_copier **copier, struct pccl_text *reason);
-/* Waits until their transfers have ended, and closes them. */
+/* Waits until the transfers have ended, and closes the copiers. */
 void pccl_sync_copiers_close(struct pccl_sync_copiers *copiers);
 
 /* Returns the address of a chunk. The address of a chunk on a device must not be dereferenced. */

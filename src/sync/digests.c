@@ -1,7 +1,6 @@
 /*
- * Threads take runs of chunks from a common counter, one after the other, so that a slow thread
- * delays the others only briefly. Chunks on a device are read into page-locked memory, the next
- * ones while one is digested.
+ * Threads take runs of chunks from a shared counter, so that a slow thread delays the others only briefly. Chunks on a
+ * device are read into page-locked memory, where the next ones arrive while one is digested.
  */
 #include "sync/digests.h"
 
@@ -14,22 +13,22 @@
 enum {
     RUN_CHUNKS = 8,
     THREADS_USUAL = 8,           /* enough to saturate one processor's memory */
-    THREAD_BYTES_MIN = 32 << 20, /* fewer bytes are finished before a thread would have started */
+    THREAD_BYTES_MIN = 32 << 20, /* less work would end before another thread had started */
 };
 
 struct work {
     struct pccl_state *state;
     const struct pccl_sync_tensor *tensors;
-    bool proves;               /* computes proofs; otherwise digests */
-    const atomic_bool *leave;  /* NULL: not waited for */
+    bool proves;               /* true: compute proofs; false: digests */
+    const atomic_bool *leave;  /* stops the work when set; NULL: never */
     atomic_uint_fast64_t next; /* next chunk of the state */
-    atomic_bool stop;          /* a thread has failed */
+    atomic_bool stop;          /* true if a thread has failed */
 };
 
-/* A chunk that is being read from a device. */
+/* A read from a device in progress. */
 struct arrival {
     struct pccl_device_copier *copier;
-    uint64_t index; /* index in the chunks of the state */
+    uint64_t index; /* index of the chunk in the state */
     uint32_t length;
 };
 
@@ -39,7 +38,7 @@ struct digester {
     enum pccl_status status;
     struct pccl_text reason;
     struct pccl_sync_copiers copiers;
-    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* reads in progress, by the number of the copier's buffer */
+    struct arrival arrivals[PCCL_DEVICE_BUFFERS]; /* reads in progress, by index of the copier's buffer */
     uint32_t first, count;
 };
 
@@ -49,7 +48,7 @@ static void fail(struct digester *digester, enum pccl_status status)
     atomic_store_explicit(&digester->work->stop, true, memory_order_relaxed);
 }
 
-/* Returns the tensor that contains this chunk of the state: the last one that begins there or before. */
+/* Returns the tensor that contains this chunk of the state, which is the last one that begins at or before it. */
 static uint32_t find_tensor(const struct pccl_state *state, uint64_t index)
 {
     uint32_t least = 0, most = state->tensor_count; /* the tensor is in [least, most) */
@@ -190,7 +189,7 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
     for (uint32_t i = 0; i < PCCL_SYNC_THREADS_MAX; i++)
         digesters[i] = (struct digester){.work = work, .status = PCCL_OK};
     while (count < wanted && pccl_thread_start(&digesters[count].thread, digest_runs, &digesters[count]) == 0)
-        count++; /* without more threads the existing ones do all the work */
+        count++; /* if no further thread starts, the existing ones do all the work */
     digest_runs(&digesters[0]);
     for (uint32_t i = 1; i < count; i++)
         (void)uv_thread_join(&digesters[i].thread);
@@ -201,7 +200,7 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
         }
     if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
         return PCCL_OK;
-    /* All threads have left; some chunks were not taken. */
+    /* All threads have left before all chunks were taken. */
     return pccl_fail(reason, PCCL_ABORTED, "%s", pccl_status_text(PCCL_ABORTED));
 }
 

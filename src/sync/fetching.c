@@ -1,6 +1,6 @@
 /*
- * Fetching: the machine, the donors of the plan, and dialing them. A donor that cannot be reached or is lost is dialed
- * again a few times; then it is given up, and a waiting one replaces it.
+ * Fetching: the machine, the donors of the plan, and their connections. A donor that cannot be reached or is lost is
+ * dialed again a few times; after that it is given up, and a waiting donor replaces it.
  */
 #include "net/heap.h"
 #include "os/interfaces.h"
@@ -45,7 +45,7 @@ static struct pccl_sync_donor **find(struct pccl_sync_fetching *fetching, const 
     return place;
 }
 
-/* Learns the content to fetch from the first named donor. */
+/* Begins to fetch the content that the first named donor specifies. */
 static void learn(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
@@ -76,7 +76,7 @@ void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_
     *place = donor;
 }
 
-/* Gives up a donor without connections or attempts left. */
+/* Gives up a donor that has no connections and no attempts left. */
 static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor)
 {
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
@@ -127,7 +127,7 @@ static void dial_first(struct pccl_sync_donor *donor)
     dial(donor->lines);
 }
 
-/* Dials more connections: a long path needs several to fill it. */
+/* Dials further connections, because a long path needs several to be filled. */
 static void dial_further(struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 1; i < PCCL_SYNC_SLOTS; i++)
@@ -135,7 +135,7 @@ static void dial_further(struct pccl_sync_donor *donor)
             dial(&donor->lines[i]);
 }
 
-/* Lets the machine send requests over a new connection. */
+/* Enables the machine to send requests over a new connection. */
 static void begin_asking(struct pccl_sync_line *line)
 {
     struct pccl_sync_asker *asker = pccl_sync_asker_of(line->line.link);
@@ -190,7 +190,7 @@ static void release_donors_left(struct pccl_synchronizer *synchronizer)
     struct pccl_sync_fetching *fetching = &synchronizer->fetching;
     memset(fetching->askers, 0, sizeof fetching->askers);
     for (uint32_t number = 0; number < PCCL_FETCH_DONORS && fetching->machine; number++)
-        pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number); /* does nothing if it is not up */
+        pccl_fetch_donor_down(fetching->machine, pccl_now_us(), number); /* does nothing for a donor that is not up */
     while (fetching->donors) {
         struct pccl_sync_donor *donor = fetching->donors;
         fetching->donors = donor->next;
@@ -263,13 +263,13 @@ static void dial_those_due(struct pccl_sync_fetching *fetching)
 {
     uint64_t now_us = pccl_now_us();
     for (struct pccl_sync_donor *donor = fetching->donors, *next; donor; donor = next) {
-        next = donor->next; /* may free this donor, but no other one */
+        next = donor->next; /* dial_first may free this donor, but no other one */
         if (donor->again_us <= now_us && take_seat(fetching, donor))
             dial_first(donor);
     }
 }
 
-/* Returns true if a donor may still be reached. */
+/* Returns true if another donor may still be reached. */
 static bool expects_donors(const struct pccl_sync_fetching *fetching)
 {
     for (const struct pccl_sync_donor *donor = fetching->donors; donor; donor = donor->next) {
@@ -346,7 +346,7 @@ static void visit(struct pccl_worker_link *link)
     size_t budget = PCCL_SYNC_VISIT_BYTES;
     while (pccl_sync_asker_receive(asker, &budget))
         pccl_sync_fetching_advance(pccl_sync_of(link->worker)); /* requests more */
-    pccl_sync_fetching_advance(pccl_sync_of(link->worker));     /* also sends */
+    pccl_sync_fetching_advance(pccl_sync_of(link->worker));     /* also sends the requests */
     pccl_sync_asker_watch(asker);
 }
 
@@ -363,7 +363,7 @@ static const struct pccl_worker_role asking = {.bytes = sizeof(struct pccl_sync_
                                                .end = end,
                                                .release = pccl_sync_asker_release};
 
-/* ---- life ---- */
+/* ---- begin and end ---- */
 
 bool pccl_sync_is_servable(const struct pccl_synchronizer *synchronizer)
 {

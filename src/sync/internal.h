@@ -1,8 +1,8 @@
 /*
- * Internals of a synchronizer. A link has one of two roles: serving a requester that dialed us, or asking a donor that
- * we dialed.
+ * Internals of a synchronizer. A link has one of two roles: serving a requester that dialed this peer, or requesting
+ * from a donor that this peer dialed.
  *
- * Everything here belongs to the caller's thread, except where a comment names the lock.
+ * Everything here belongs to the caller's thread unless a comment names the lock.
  */
 #ifndef PCCL_SYNC_INTERNAL_H
 #define PCCL_SYNC_INTERNAL_H
@@ -12,23 +12,23 @@
 #include "sync/synchronizer.h"
 
 enum {
-    PCCL_SYNC_SLOTS = 4,                   /* connections to a donor over a long path */
+    PCCL_SYNC_SLOTS = 4,                   /* number of connections to a donor over a long path */
     PCCL_SYNC_ATTEMPTS_MAX = 4,            /* attempts to reach a donor */
-    PCCL_SYNC_DONORS_KNOWN_MAX = 64,       /* donors named and not given up, most of which wait for a seat */
-    PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* answers being prepared on one connection */
-    PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* connections of one requester */
-    PCCL_SYNC_VISIT_BYTES = 2 << 20, /* bytes moved in one visit, bounded so that one link does not delay the others */
+    PCCL_SYNC_DONORS_KNOWN_MAX = 64,       /* maximum number of named donors; most of them wait for a seat */
+    PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* maximum number of answers in preparation per connection */
+    PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* maximum number of connections per requester */
+    PCCL_SYNC_VISIT_BYTES = 2 << 20,       /* limit of bytes per visit, so that one link does not delay the others */
 };
 
-/* ---- serving.c: connections of requesters, which dialed us ---- */
+/* ---- serving.c: connections that requesters dialed ---- */
 
 struct pccl_synchronizer;
 
 extern const struct pccl_worker_role pccl_sync_serving;
 
-/* Serves waiting requesters, after the plan has arrived or changed. */
+/* Serves waiting requesters. Call when a plan has arrived or changed. */
 void pccl_sync_servers_advance(struct pccl_synchronizer *synchronizer);
-/* Closes the connections of requesters when the content promised to them is about to change. */
+/* Closes the connections of requesters, because the content is about to change. */
 void pccl_sync_servers_close(struct pccl_synchronizer *synchronizer);
 
 struct pccl_sync_asker; /* asking.h */
@@ -49,65 +49,65 @@ static inline struct pccl_sync_line *pccl_sync_line_of(struct pccl_worker_line *
 
 struct pccl_sync_donor {
     struct pccl_synchronizer *synchronizer;
-    struct pccl_sync_donor *next; /* next in the inbox, or in `donors` */
+    struct pccl_sync_donor *next; /* next donor in the inbox or in `donors` */
     struct pccl_id peer, ticket;
     bool holds_unequal;
     struct pccl_proof proof;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    bool seated;       /* otherwise it waits for a seat */
-    uint32_t seat;     /* its lines have the numbers from PCCL_SYNC_SLOTS times this */
-    uint32_t tried;    /* attempts at the first line since a good chunk arrived on it */
-    uint64_t again_us; /* time of the next attempt; UINT64_MAX: never */
+    bool seated;       /* false while it waits for a seat */
+    uint32_t seat;     /* the numbers of its lines begin at PCCL_SYNC_SLOTS times this */
+    uint32_t tried;    /* number of attempts at the first line since a valid chunk arrived */
+    uint64_t again_us; /* time of the next attempt; UINT64_MAX: none */
     struct pccl_sync_line lines[PCCL_SYNC_SLOTS];
 };
 
 struct pccl_sync_fetching {
-    struct pccl_fetch *machine; /* NULL: no plan has requested a fetch yet, or memory was short */
-    bool asked;                 /* the current plan requests a fetch */
-    bool running;               /* the fetch has not ended */
-    bool begun;                 /* the first donor was named, so the content to fetch is known */
+    struct pccl_fetch *machine; /* NULL until a plan requests a fetch, or if memory was short */
+    bool asked;                 /* true if the current plan requests a fetch */
+    bool running;               /* true until the fetch has ended */
+    bool begun;                 /* true once the first donor was named, which specifies the content */
     bool takes_unequal;
     bool touched;
-    bool broken; /* no donor can help; last_reason has the reason */
+    bool broken; /* true if no donor can help; last_reason explains it */
     struct pccl_sync_donor *donors;
     bool seats[PCCL_STATE_DONORS_MAX]; /* seats in use */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
-    uint64_t alone_us;            /* time since when no donor can help; UINT64_MAX: one can */
-    struct pccl_text last_reason; /* reason for the loss of the last donor */
+    uint64_t alone_us;            /* time since which no donor can help; UINT64_MAX if one can */
+    struct pccl_text last_reason; /* reason for the loss of the last lost donor */
 };
 
-/* The plan, as taken from the inbox. */
+/* The plan in the inbox. */
 struct pccl_sync_order {
     bool requests, takes_unequal;
 };
 
 void pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const struct pccl_sync_order *order);
-/* Takes ownership of the donor. */
+/* Adds a donor and takes ownership of it. */
 void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor);
-/* Notes the loss of a named donor for lack of memory; there may be others. `proof`: named with that donor. */
+/* Records that a named donor was lost for lack of memory; there may be others. `proof` was named with that donor. */
 void pccl_sync_fetching_lose_donor(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof);
-/* Sends, closes ended connections, dials, reports, and sets the timer. Call after calls of the machine. */
+/* Sends, closes ended connections, dials, reports, and sets the timer. Call after every call of the machine. */
 void pccl_sync_fetching_advance(struct pccl_synchronizer *synchronizer);
 /* Handles the timer. */
 void pccl_sync_fetching_tick(struct pccl_synchronizer *synchronizer);
 void pccl_sync_fetching_destroy(struct pccl_synchronizer *synchronizer);
 /*
- * Returns true if the content may be served: its proofs are computed, and it is the elected content, or the current
- * plan does not replace it.
+ * Returns true if the content may be served: its proofs have been computed, and it is the elected content or is not
+ * replaced by the current plan.
  */
 bool pccl_sync_is_servable(const struct pccl_synchronizer *synchronizer);
 
 /* ---- synchronizer.c ---- */
 
-/* Under the worker's lock: */
+/* Protected by the worker's lock. */
 struct pccl_sync_inbox {
     bool planned;
     struct pccl_sync_order order;
-    struct pccl_sync_donor *donors, **donors_end; /* donors of this plan */
+    struct pccl_sync_donor *donors, **donors_end; /* donors of the plan in `order` */
     uint32_t donor_count;
-    bool starved;                    /* a donor could not be recorded */
-    struct pccl_proof starved_proof; /* the proof named with it */
+    bool starved;                    /* true if a donor could not be stored */
+    struct pccl_proof starved_proof; /* proof named with that donor */
 };
 
 struct pccl_synchronizer {
@@ -116,11 +116,11 @@ struct pccl_synchronizer {
     struct pccl_sync_inbox inbox;
     struct pccl_state state;
     struct pccl_proof *roots; /* buffer for pccl_serve */
-    bool planned;             /* the loop has taken a plan */
-    bool proven;              /* the proofs of the state are computed */
+    bool planned;             /* true once the loop has received a plan */
+    bool proven;              /* true once the proofs of the state have been computed */
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
-    /* Progress of the fetch, for other threads: */
+    /* Progress of the fetch, for other threads. */
     uint64_t told_us;
     _Atomic uint64_t fetched, to_fetch, fetch_since_us;
 };

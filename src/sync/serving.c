@@ -1,14 +1,15 @@
 /*
- * The donor's side: answers a requester's wants in order, with the bytes of chunks directly from the caller's memory. A
- * few wants are taken ahead, so that a device is read while the previous answer is sent. The others wait in the socket,
- * so a requester that sends without reading affects only its connection.
+ * The donor's side: answers a requester's wants in order, with the bytes of chunks directly from the caller's memory.
+ * Reads a few wants ahead, so that a device is read while the previous answer is sent. The others stay in the socket,
+ * so a requester that sends without reading affects only its own connection.
  */
 #include "state/serve.h"
 #include "sync/internal.h"
 
 struct want {
     struct pccl_msg_state_want msg;
-    struct pccl_device_copier *copier; /* reads the chunk into its buffer of the want's number; NULL: host memory */
+    /* reads the chunk into the buffer with the want's index; NULL if it is in host memory */
+    struct pccl_device_copier *copier;
 };
 
 struct server {
@@ -16,7 +17,7 @@ struct server {
     struct pccl_sync_copiers copiers;
     struct want wants[PCCL_SYNC_AHEAD];
     uint32_t first, count;
-    bool sending; /* the answer to the first want is being sent */
+    bool sending; /* true while the answer to the first want is being sent */
     const uint8_t *payload;
     uint32_t payload_length;
 };
@@ -46,7 +47,7 @@ static bool find_answer(struct server *server, const struct pccl_msg_state_want 
                       &server->link.reason) == PCCL_OK;
 }
 
-/* Begins to read the chunk if it is on a device. */
+/* Begins to read the chunk if it is on a device. Returns false with a reason on failure. */
 static bool read_ahead(struct server *server, uint32_t number)
 {
     struct want *want = &server->wants[number];
@@ -131,7 +132,7 @@ static enum pccl_channel_io send_answers(struct server *server, size_t *budget)
 
 /* ---- visits ---- */
 
-/* Takes wants and sends answers, until neither is possible or the budget is spent. */
+/* Reads wants and sends answers until neither is possible or the budget is used up. */
 static enum pccl_channel_io serve_some(struct server *server)
 {
     const struct pccl_channel *channel = &server->link.channel;
@@ -158,7 +159,7 @@ static void visit(struct pccl_worker_link *link)
     }
     bool owes = link->channel.blocked;
     if (server->count > 0 ||
-        io == PCCL_CHANNEL_MOVED) /* continues when there is room and other links have had their turn */
+        io == PCCL_CHANNEL_MOVED) /* continues when there is room and other links have been visited */
         pccl_channel_yield(&link->channel);
     pccl_worker_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
 }
@@ -170,7 +171,7 @@ const struct pccl_worker_role pccl_sync_serving = {
 
 /* ---- all servers ---- */
 
-/* Calls `act` for every server; `act` may end only its own link. */
+/* Calls `act` for every server. `act` may end only its own link. */
 static void for_each(struct pccl_synchronizer *synchronizer, void (*act)(struct pccl_worker_link *link))
 {
     struct pccl_worker *worker = &synchronizer->worker;

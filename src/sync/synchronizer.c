@@ -1,4 +1,4 @@
-/* The life of a synchronizer, and its inbox for plans and donors. */
+/* Creation and end of a synchronizer, and its inbox for plans and donors. */
 #include "net/guard.h"
 #include "net/heap.h"
 #include "sync/digests.h"
@@ -30,7 +30,7 @@ void pccl_synchronizer_name(struct pccl_worker *worker, const struct pccl_id *se
     pccl_sync_of(worker)->config.round = round;
 }
 
-/* Empties the inbox and returns its content. Under the lock. */
+/* Empties the inbox and returns its content. The caller holds the lock. */
 static struct pccl_sync_inbox empty(struct pccl_sync_inbox *inbox)
 {
     struct pccl_sync_inbox content = *inbox;
@@ -95,7 +95,7 @@ bool pccl_synchronizer_is_replanned(struct pccl_worker *worker)
 
 /* ---- the loop ---- */
 
-/* Computes the proofs once; the machine that fetches computes the proofs of content written later. */
+/* Computes the proofs if they have not been computed. The fetch computes the proofs of content written later. */
 static bool prove(struct pccl_synchronizer *synchronizer, struct pccl_text *reason)
 {
     if (synchronizer->proven)
@@ -127,7 +127,7 @@ static void take_plan(struct pccl_synchronizer *synchronizer, const struct pccl_
 static void on_woken(struct pccl_worker *worker)
 {
     struct pccl_synchronizer *synchronizer = pccl_sync_of(worker);
-    uv_mutex_lock(&worker->lock); /* takes all at once, so that the input from one thread stays in order */
+    uv_mutex_lock(&worker->lock); /* takes everything at once, so that the input from one thread stays in order */
     struct pccl_sync_inbox batch = empty(&synchronizer->inbox);
     uv_mutex_unlock(&worker->lock);
     if (batch.planned)
@@ -180,7 +180,7 @@ void pccl_synchronizer_torn(struct pccl_worker *worker, struct pccl_text *reason
         pccl_text_append(reason, " and %" PRIu64 " more", count - TORN_NAMED);
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static enum pccl_status make_state(struct pccl_synchronizer *synchronizer, struct pccl_text *reason)
 {
@@ -225,7 +225,7 @@ static void make(void *argument)
     making->status = make_state(making->synchronizer, making->reason);
 }
 
-/* After INTERNAL the synchronizer is neither used nor freed. */
+/* Creates the state. After INTERNAL the synchronizer is neither used nor freed. */
 static enum pccl_status make_state_guarded(struct pccl_synchronizer *synchronizer, struct pccl_text *reason)
 {
     struct making making = {.synchronizer = synchronizer, .reason = reason};
