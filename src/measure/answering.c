@@ -1,7 +1,7 @@
 /*
- * Answering: one connection that another peer dialed to test its path to us. A flood is the only message that is not
- * taken as a whole: its filler is neither kept nor its checksum verified. It counts as it arrives, which on a slow path
- * is long before the frame is complete.
+ * Answering: a connection that another peer dialed to test its path to this one. A flood is the only message that is
+ * not received as a whole: its filler is discarded and its checksum is not verified. Filler is counted as it arrives,
+ * because on a slow path the frame is complete only much later.
  */
 #include "measure/internal.h"
 
@@ -13,7 +13,7 @@ struct answerer {
     uint64_t told, told_us; /* bytes and time of the last flood_seen */
 };
 
-static uint8_t *const nobody = NULL; /* target of filler, which is discarded */
+static uint8_t *const nobody = NULL; /* destination of filler, which is discarded */
 
 static struct answerer *answerer_of(struct pccl_worker_link *link)
 {
@@ -28,13 +28,13 @@ static uint32_t collected(const struct pccl_frame_reader *reader) { return reade
 
 static const uint8_t *header(const struct pccl_frame_reader *reader) { return reader->buffer + reader->start; }
 
-/* Returns true if the reader holds the head of a flood. */
+/* Returns true if the reader contains the head of a flood. */
 static bool is_flood(const struct pccl_frame_reader *reader)
 {
     return collected(reader) >= PCCL_FRAME_HEADER_BYTES && pccl_get(header(reader) + 4, 2) == PCCL_MSG_flood;
 }
 
-/* Takes the head of a flood. MOVED: the filler follows. */
+/* Handles the head of a flood. Returns MOVED if the filler follows. */
 static enum pccl_channel_io take_flood(struct pccl_worker_link *link)
 {
     struct pccl_frame_reader *reader = &link->channel.reader;
@@ -79,8 +79,8 @@ static enum pccl_channel_io take(struct pccl_worker_link *link)
 /* ---- sending ---- */
 
 /*
- * Sends at most one report in a visit, and none while the last one is unsent, so that they never
- * pile up.
+ * Reports the received bytes. Sends at most one report per visit, and none while the last one is unsent, so that
+ * reports do not accumulate.
  */
 static void report_seen(struct answerer *answerer)
 {

@@ -1,4 +1,4 @@
-/* The life of a measurer, and its inbox for orders. */
+/* Creation and end of a measurer, and its inbox for orders. */
 #include "core/prng.h"
 #include "measure/internal.h"
 
@@ -38,10 +38,10 @@ static const struct pccl_worker_kind kind = {.bytes = sizeof(struct pccl_measure
                                              .ticked = on_ticked,
                                              .release = release};
 
-/* Makes a whole frame of load, incompressible in case the path compresses. */
+/* Creates a complete frame of load. It is incompressible, in case the path compresses. */
 static void make_flood(struct pccl_measurer *measurer)
 {
-    uint8_t *filler = measurer->worker.sink; /* free, as nothing has arrived yet */
+    uint8_t *filler = measurer->worker.sink; /* unused, because nothing has arrived yet */
     struct pccl_msg msg = {.type = PCCL_MSG_flood,
                            .as.flood = {.filler = {.data = filler, .length = PCCL_FLOOD_BYTES_MAX}}};
     struct pccl_prng prng;

@@ -1,7 +1,7 @@
 /*
- * Testing: one path at a time. The first connection is dialed, and the round trip of the idle path measured. This
- * decides the number of further connections. Then all of them are loaded, and the bytes that the other side reports to
- * have seen are passed to the meter until it has a figure.
+ * Testing: one path at a time. Dials the first connection and measures the round trip of the idle path, which decides
+ * the number of further connections. Then loads all of them, and passes the bytes that the other side reports as
+ * received to the meter, until it has a figure.
  *
  * Events only change the state; `advance`, at the end of every visit of the loop, acts on it.
  */
@@ -16,10 +16,10 @@
 
 struct tester {
     struct pccl_worker_link link;
-    uint64_t stamp;       /* stamp of the unanswered echo; 0: all answered */
+    uint64_t stamp;       /* stamp of the unanswered echo; 0 if all are answered */
     const uint8_t *flood; /* frame of the measurer */
-    uint64_t floods;      /* number of floods whose sending has begun */
-    uint64_t seen;        /* bytes in the other side's last report */
+    uint64_t floods;      /* number of floods whose transmission has begun */
+    uint64_t seen;        /* number of bytes in the last report of the other side */
 };
 
 static void advance(struct pccl_measurer *measurer);
@@ -48,7 +48,7 @@ static void set_due(struct pccl_measurer *measurer, uint64_t us)
 
 static uint64_t filler_sent(const struct tester *tester)
 {
-    /* payload_left may include the head of a frame, which is not filler. */
+    /* payload_left may include the head of a frame, which is not filler */
     return tester->floods * PCCL_FLOOD_BYTES_MAX -
            pccl_min_u64(tester->link.channel.payload_left, PCCL_FLOOD_BYTES_MAX);
 }
@@ -57,7 +57,7 @@ static void ask_for_echo(struct tester *tester)
 {
     tester->stamp = pccl_now_us();
     struct pccl_msg msg = {.type = PCCL_MSG_echo, .as.echo = {.stamp = tester->stamp}};
-    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* without memory the channel ends */
+    (void)pccl_channel_put_message(&tester->link.channel, &msg); /* if out of memory, the channel ends */
 }
 
 static bool on_echo(struct tester *tester, const struct pccl_msg_echo *echo)
@@ -70,7 +70,7 @@ static bool on_echo(struct tester *tester, const struct pccl_msg_echo *echo)
     uint64_t took_us = pccl_max_u64(pccl_now_us() - tester->stamp, 1);
     tester->stamp = 0;
     if (test->stage != PCCL_MEASURE_REACHING)
-        return true; /* too late: the path is no longer idle */
+        return true; /* too late, because the path is no longer idle */
     test->rtt_us = (uint32_t)pccl_min_u64(test->rtt_us, took_us);
     if (++test->echoes < PCCL_MEASURE_ECHOES)
         ask_for_echo(tester);
@@ -101,8 +101,8 @@ static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg
 }
 
 /*
- * Sends as much as the kernel takes, within a bound for one visit so that others get their turn. Needs no memory,
- * because the same frame is sent again and again.
+ * Sends as much as the kernel accepts, within a limit per visit so that other links are visited, too. Needs no memory,
+ * because it sends the same frame repeatedly.
  */
 static void flood(struct tester *tester)
 {
@@ -137,7 +137,8 @@ static bool stands(const struct pccl_measure_test *test)
 static void end(struct pccl_worker_link *link)
 {
     struct pccl_measure_test *test = test_of(link);
-    enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0; /* 0: false report */
+    /* 0 after a false report */
+    enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0;
     pccl_log_line(&link->worker->config.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                   "measure: a connection to peer %s closed: %s", pccl_id_str(&link->peer),
                   pccl_worker_link_why(link)->bytes);
@@ -175,7 +176,7 @@ static void on_dialed(struct pccl_worker_line *line, enum pccl_link_end how, con
     if (!line->link) {
         pccl_log_line(&measurer->worker.config.log, PCCL_LOG_DEBUG, "measure: connection %u to peer %s: %s",
                       (unsigned)(line - test->lines), pccl_id_str(&line->peer), reason->bytes);
-        if (reaching) /* later connections are optional */
+        if (reaching) /* further connections are optional */
             fail(test, test->declined ? 0 : how);
         advance(measurer);
         return;
@@ -183,7 +184,7 @@ static void on_dialed(struct pccl_worker_line *line, enum pccl_link_end how, con
     tester_of(line->link)->flood = measurer->flood;
     if (reaching)
         ask_for_echo(tester_of(line->link));
-    /* The deadline has passed although the dial succeeded: this process was suspended. */
+    /* The dial succeeded although the deadline has passed, because this process was suspended. */
     if (reaching && pccl_now_us() > test->due_us)
         set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
     speak(line->link);
@@ -255,7 +256,7 @@ static void load(struct pccl_measurer *measurer)
             speak(test->lines[i].link);
 }
 
-/* Passes the bytes seen to the meter; with `anyway` even if they are unchanged. */
+/* Passes the reported bytes to the meter; with `anyway` even if they are unchanged. */
 static void note_seen(struct pccl_measure_test *test, bool anyway)
 {
     uint64_t bytes = test->gone_bytes;
@@ -301,7 +302,7 @@ static bool is_over(struct pccl_measurer *measurer)
     return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
 }
 
-/* Acts on the new state. May report, so the caller must not use the test after it. */
+/* Acts on the new state. May report the result, so the caller must not use the test after this call. */
 static void advance(struct pccl_measurer *measurer)
 {
     struct pccl_measure_test *test = &measurer->test;
@@ -335,7 +336,7 @@ void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_m
     advance(measurer);
 }
 
-/* Sends a good-bye, if the output is at a frame boundary; the other side also accepts the end without it. */
+/* Sends link_bye if the output is at a frame boundary. The other side also accepts an end without it. */
 static void say_bye(struct pccl_channel *channel)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
