@@ -117,7 +117,7 @@ bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lan
     if (flow == NULL)
         return false;
     uint64_t granted = pccl_min_u64(ready->granted, transfer->plan.stripes);
-    pccl_telemetry_grant(flow->sight, pccl_max_u64(granted, flow->granted), transfer->exchange->now_us);
+    pccl_telemetry_grant(flow->telemetry, pccl_max_u64(granted, flow->granted), transfer->exchange->now_us);
     pccl_flow_credit(flow, granted);
     pccl_transfer_report(transfer);
     return true;

@@ -134,8 +134,8 @@ struct pccl_transfer_config {
      * Telemetry of flows, in the caller's memory until the transfer is stopped; zeroed by the caller. Flows beyond
      * sight_count are not recorded.
      */
-    struct pccl_telemetry_flow *sights;
-    uint32_t sight_count;
+    struct pccl_telemetry_flow *telemetry;
+    uint32_t telemetry_count;
     void *user;
 };
 

@@ -80,7 +80,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     pccl_flow_parcel(flow, pccl_stripe_of(transfer, data->stripe), data->step)->arrived = true;
     flow->agreed = true;
     link_arrival(transfer, arrival);
-    pccl_telemetry_begin_receiving(flow->sight, transfer->exchange->now_us);
+    pccl_telemetry_begin_receiving(flow->telemetry, transfer->exchange->now_us);
     return PCCL_OK;
 }
 
@@ -92,7 +92,7 @@ static struct pccl_scratch *fold_collected(struct pccl_transfer *transfer, struc
     uint32_t count = 0;
     for (uint32_t i = transfer->flow_count; i-- > transfer->outgoing_count;) {
         struct pccl_parcel *parcel = pccl_flow_parcel(&transfer->flows[i], stripe, 0);
-        PCCL_TELEMETRY_ADD(transfer->flows[i].sight->folded, 1);
+        PCCL_TELEMETRY_ADD(transfer->flows[i].telemetry->folded, 1);
         PCCL_ASSERT(parcel->scratch != NULL && count < PCCL_MESH_PEERS_MAX);
         parts[count++] = parcel->scratch;
         parcel->scratch = NULL;
@@ -113,9 +113,9 @@ static void is_arriving(struct pccl_flow *flow, struct pccl_stripe *stripe, uint
     struct pccl_task task = pccl_schedules[transfer->plan.algorithm]->arrived(piece.seat, step);
     stripe->arrivals_left--;
     transfer->traffic.received_bytes += length;
-    pccl_telemetry_received(flow->sight, length, transfer->exchange->now_us);
+    pccl_telemetry_received(flow->telemetry, length, transfer->exchange->now_us);
     if (task.work != PCCL_WORK_COLLECT) {
-        PCCL_TELEMETRY_ADD(flow->sight->folded, 1);
+        PCCL_TELEMETRY_ADD(flow->telemetry->folded, 1);
         scratch = pccl_fold_arrived(transfer, &piece, step, &task, scratch);
     } else {
         pccl_flow_parcel(flow, stripe, step)->scratch = scratch;
@@ -135,7 +135,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
     if (!pccl_lane_take_data(flow->lane, flow->transfer, stripe->number, &taken))
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
-    pccl_telemetry_begin_receiving(flow->sight, flow->transfer->exchange->now_us);
+    pccl_telemetry_begin_receiving(flow->telemetry, flow->transfer->exchange->now_us);
     if (taken.arrival != NULL) { /* it is still arriving */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;
@@ -271,7 +271,7 @@ void pccl_exchange_sent(struct pccl_exchange *exchange, struct pccl_departure *d
     pccl_departure_release(departure);
     if (transfer == NULL || transfer->failed)
         return;
-    pccl_telemetry_sent(flow->sight, departure->length, exchange->now_us);
+    pccl_telemetry_sent(flow->telemetry, departure->length, exchange->now_us);
     transfer->traffic.sent_bytes += departure->length;
     struct pccl_stripe *stripe = pccl_stripe_of(transfer, departure->stripe);
     PCCL_ASSERT(stripe != NULL && stripe->departures_left > 0);

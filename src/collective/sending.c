@@ -103,7 +103,7 @@ static uint64_t begin(struct pccl_flow *flow)
     struct pccl_transfer *transfer = flow->transfer;
     PCCL_ASSERT(flow->outgoing && flow->begun < transfer->granted);
     uint64_t stripe = flow->begun++;
-    PCCL_TELEMETRY_SET(flow->sight->begun_stripes, flow->begun);
+    PCCL_TELEMETRY_SET(flow->telemetry->begun_stripes, flow->begun);
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
     for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
         if (&transfer->flows[i] != flow)
@@ -287,7 +287,7 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
     flow->tell = false;
     if (!flow->outgoing) {
         flow->told = transfer->granted;
-        pccl_telemetry_grant(flow->sight, flow->told, transfer->exchange->now_us);
+        pccl_telemetry_grant(flow->telemetry, flow->told, transfer->exchange->now_us);
     }
     departure->msg.type = PCCL_MSG_ready;
     departure->msg.as.ready = (struct pccl_msg_ready){.instance = transfer->config->instance,
@@ -388,7 +388,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
                                                     .step = parcel->step,
                                                     .length = departure->length};
     link_departure(transfer, departure);
-    pccl_telemetry_begin_sending(flow->sight, transfer->exchange->now_us);
+    pccl_telemetry_begin_sending(flow->telemetry, transfer->exchange->now_us);
     return true;
 }
 

@@ -70,7 +70,7 @@ static void list_flows(struct pccl_transfer *transfer, bool outgoing, struct pcc
         flow->outgoing = outgoing;
         flow->is_empty = !outgoing && is_empty(flow);
         flow->tell = outgoing && pccl_transfer_is_send(transfer);
-        flow->sight = &transfer->exchange->unseen;
+        flow->telemetry = &transfer->exchange->unseen;
         pccl_list_init(&flow->on_lane);
         pccl_list_init(&flow->in_queue);
     }
@@ -95,10 +95,10 @@ static bool make_flows(struct pccl_transfer *transfer)
 
 static void record_flows(struct pccl_transfer *transfer, const struct pccl_transfer_config *config)
 {
-    for (uint32_t i = 0; i < transfer->flow_count && i < config->sight_count; i++) {
+    for (uint32_t i = 0; i < transfer->flow_count && i < config->telemetry_count; i++) {
         struct pccl_flow *flow = &transfer->flows[i];
-        flow->sight = &config->sights[i];
-        pccl_telemetry_open(flow->sight, flow->other, flow->outgoing, transfer->plan.stripes);
+        flow->telemetry = &config->telemetry[i];
+        pccl_telemetry_open(flow->telemetry, flow->other, flow->outgoing, transfer->plan.stripes);
     }
 }
 

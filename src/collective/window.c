@@ -102,7 +102,7 @@ static void count_messages(const struct pccl_flow *flow, struct pccl_stripe *str
         stripe->parts_left += work == PCCL_WORK_COLLECT;
         stripe->results_left += work == PCCL_WORK_FINISH || work == PCCL_WORK_STORE || work == PCCL_WORK_SCAN;
     }
-    pccl_telemetry_expect(flow->sight, stripe->number, stripe->departures_left + stripe->arrivals_left - before,
+    pccl_telemetry_expect(flow->telemetry, stripe->number, stripe->departures_left + stripe->arrivals_left - before,
                           flow->transfer->exchange->now_us);
 }
 

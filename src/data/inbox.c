@@ -191,17 +191,17 @@ static void look_at(struct pccl_stream *stream, uint64_t now_us)
     struct pccl_path path = {.rate = stream->rate,
                              .delivered = atomic_load_explicit(&stream->handed_over, memory_order_relaxed)};
     bool known = stream->here ? stream->outgoing : pccl_path_measure(stream->channel.socket, &path);
-    stream->sight = (struct pccl_telemetry_connection){
+    stream->telemetry = (struct pccl_telemetry_connection){
         .peer = stream->peer, .outgoing = stream->outgoing, .slot = stream->slot, .known = known};
-    stream->sight.sampled_us = now_us;
+    stream->telemetry.sampled_us = now_us;
     if (!known)
         return;
-    stream->sight.rtt_us = path.rtt_us;
-    stream->sight.lately_us = path.lately_us;
-    stream->sight.rate = path.rate;
-    stream->sight.delivered_bytes = path.delivered;
-    stream->sight.resent_bytes = path.resent;
-    stream->sight.busy_us = path.busy_us;
+    stream->telemetry.rtt_us = path.rtt_us;
+    stream->telemetry.lately_us = path.lately_us;
+    stream->telemetry.rate = path.rate;
+    stream->telemetry.delivered_bytes = path.delivered;
+    stream->telemetry.resent_bytes = path.resent;
+    stream->telemetry.busy_us = path.busy_us;
 }
 
 uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_telemetry_connection *connections,
@@ -214,9 +214,9 @@ uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_telemet
          stream = pccl_stream_known(engine, stream->in_known.next), count++) {
         if (count >= max)
             continue;
-        if (stream->sight.sampled_us == 0 || now_us - stream->sight.sampled_us >= LOOK_US)
+        if (stream->telemetry.sampled_us == 0 || now_us - stream->telemetry.sampled_us >= LOOK_US)
             look_at(stream, now_us);
-        connections[count] = stream->sight;
+        connections[count] = stream->telemetry;
     }
     uint64_t first = engine->end_count - pccl_min_u64(engine->end_count, PCCL_TELEMETRY_ENDS_MAX);
     for (uint64_t i = first; i < engine->end_count; i++, count++)
@@ -233,9 +233,9 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
     bool known = !pccl_list_is_empty(&stream->in_known);
     if (known) {
         look_at(stream, now_us);
-        stream->sight.ended_us = now_us;
-        stream->sight.ended_by = how;
-        engine->ends[engine->end_count++ % PCCL_TELEMETRY_ENDS_MAX] = stream->sight;
+        stream->telemetry.ended_us = now_us;
+        stream->telemetry.ended_by = how;
+        engine->ends[engine->end_count++ % PCCL_TELEMETRY_ENDS_MAX] = stream->telemetry;
     }
     pccl_list_remove(&stream->in_known);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {

@@ -45,9 +45,9 @@ struct pccl_stream {
     struct pccl_stream *next_added, *next_closed; /* links in the inbox or in a batch taken from it */
     uint32_t rtt_us;                              /* round trip; 0: unknown */
     uint64_t rate;
-    bool shared;                            /* other links used the same line during the last measurement */
-    bool is_news;                           /* measured since the last query */
-    struct pccl_telemetry_connection sight; /* latest sample, at most one per second */
+    bool shared;                                /* other links used the same line during the last measurement */
+    bool is_news;                               /* measured since the last query */
+    struct pccl_telemetry_connection telemetry; /* latest sample, at most one per second */
 
     struct pccl_bundle *bundle; /* NULL while the stream is not in the exchange */
     struct pccl_stream *next_in_bundle;

@@ -138,7 +138,7 @@ static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *al
     if (!job)
         return NULL;
     struct pccl_transfer_config *config = &job->job.config;
-    uint8_t *room = (uint8_t *)job->sights + flows;
+    uint8_t *room = (uint8_t *)job->telemetry + flows;
     job->bytes = bytes;
     config->starts = put(&room, args->starts, starts);
     config->buffers = *given;
@@ -148,8 +148,8 @@ static struct pccl_comm_op_job *make_job(const struct pccl_peer_participants *al
     config->ring = job->ring = put(&room, all->ring, ring);
     config->positions = job->positions = put(&room, all->positions, positions);
     config->ranks = all->count;
-    config->sights = job->sights;
-    config->sight_count = flows_of(all->count);
+    config->telemetry = job->telemetry;
+    config->telemetry_count = flows_of(all->count);
     return job;
 }
 
@@ -278,7 +278,7 @@ static void restart(struct pccl_communicator *comm, struct pccl_comm_op_job *job
     PCCL_ASSERT(all->count == config->ranks);
     memcpy(job->ring, all->ring, all->count * sizeof *all->ring);
     memcpy(job->positions, all->positions, all->count * sizeof *all->positions);
-    memset(job->sights, 0, config->sight_count * sizeof *job->sights);
+    memset(job->telemetry, 0, config->telemetry_count * sizeof *job->telemetry);
     if (pccl_collective_has_root(config->descriptor.collective))
         config->root = pccl_id_find(all->ring, all->count, &config->descriptor.root);
     config->cost = all->cost;

@@ -22,7 +22,7 @@ struct pccl_comm_op_job {
     uint64_t started_us; /* time of the machine's step that last started it */
     uint64_t entry;      /* number of the operation in the recorder; 0 until it has ended */
     struct pccl_comm_op_job *previous, *next;
-    struct pccl_telemetry_flow sights[]; /* telemetry of the job's flows, written by the engine */
+    struct pccl_telemetry_flow telemetry[]; /* telemetry of the job's flows, written by the engine */
 };
 
 struct pccl_comm_data {

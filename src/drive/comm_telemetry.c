@@ -33,14 +33,14 @@ enum pccl_status pccl_comm_telemetry_check(const struct pccl_params *params, str
 
 bool pccl_comm_telemetry_init(struct pccl_communicator *comm)
 {
-    comm->sight.recorder = pccl_recorder_create(pccl_heap(), comm->params.recorder_operations);
-    return comm->sight.recorder != NULL;
+    comm->telemetry.recorder = pccl_recorder_create(pccl_heap(), comm->params.recorder_operations);
+    return comm->telemetry.recorder != NULL;
 }
 
 void pccl_comm_telemetry_fini(struct pccl_communicator *comm)
 {
-    pccl_recorder_destroy(comm->sight.recorder);
-    pccl_comm_members_drop(comm->sight.list);
+    pccl_recorder_destroy(comm->telemetry.recorder);
+    pccl_comm_members_drop(comm->telemetry.list);
 }
 
 /* ---- entries ---- */
@@ -63,35 +63,36 @@ static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_o
 void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                   const struct pccl_peer_op *op)
 {
-    operation->number = ++comm->sight.launches;
+    operation->number = ++comm->telemetry.launches;
     operation->launched_us = op ? op->launched_us : comm->stepped_us;
 }
 
 /* Records an operation that has ended. Consecutive operations with the same members share one list in the recorder. */
-static struct pccl_recorder_entry *add_ended(struct pccl_comm_telemetry *sight, const struct pccl_comm_op *operation)
+static struct pccl_recorder_entry *add_ended(struct pccl_comm_telemetry *telemetry,
+                                             const struct pccl_comm_op *operation)
 {
-    const bool same = operation->members == sight->list;
+    const bool same = operation->members == telemetry->list;
     if (!same) {
-        pccl_comm_members_drop(sight->list);
-        sight->list = pccl_comm_members_hold(operation->members);
+        pccl_comm_members_drop(telemetry->list);
+        telemetry->list = pccl_comm_members_hold(operation->members);
     }
-    return pccl_recorder_add(sight->recorder, same ? NULL : operation->members->ids, operation->members->count);
+    return pccl_recorder_add(telemetry->recorder, same ? NULL : operation->members->ids, operation->members->count);
 }
 
 void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
                                  const struct pccl_peer_op *op)
 {
-    struct pccl_recorder *recorder = comm->sight.recorder;
+    struct pccl_recorder *recorder = comm->telemetry.recorder;
     if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen, so other peers do not know it */
         return;
-    struct pccl_recorder_entry *entry = add_ended(&comm->sight, operation);
+    struct pccl_recorder_entry *entry = add_ended(&comm->telemetry, operation);
     describe(entry, operation, op);
     entry->state = PCCL_TELEMETRY_ENDED;
     entry->class = op->class;
     entry->lost_by = op->lost_by;
     entry->ended_us = comm->stepped_us;
     if (operation->number == 0) { /* it ended in the step that launched it */
-        entry->number = comm->sight.launches + 1;
+        entry->number = comm->telemetry.launches + 1;
         entry->entered_us = op->launched_us;
     }
     if (op->reason.length)
@@ -103,12 +104,13 @@ void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pc
 static void add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                       const struct pccl_comm_op_job *job)
 {
-    pccl_recorder_add_flows(recorder, entry, job->job.config.sights, job->job.config.sight_count, job->job.config.ring);
+    pccl_recorder_add_flows(recorder, entry, job->job.config.telemetry, job->job.config.telemetry_count,
+                            job->job.config.ring);
 }
 
 void pccl_comm_telemetry_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job)
 {
-    struct pccl_recorder *recorder = comm->sight.recorder;
+    struct pccl_recorder *recorder = comm->telemetry.recorder;
     struct pccl_recorder_entry *entry = job->entry ? pccl_recorder_find(recorder, job->entry) : NULL;
     if (!entry)
         return;
@@ -120,7 +122,7 @@ void pccl_comm_telemetry_released(struct pccl_communicator *comm, const struct p
 void pccl_comm_telemetry_failed(struct pccl_communicator *comm)
 {
     if (comm->params.recorder_dir[0] != '\0')
-        atomic_store(&comm->sight.due, true);
+        atomic_store(&comm->telemetry.due, true);
 }
 
 /* ---- dumps ---- */
@@ -180,7 +182,7 @@ static struct pccl_recorder *copy_recorder(const struct pccl_communicator *comm)
     }
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
         count++; /* leaves room for flows that are not in the recorder yet */
-    struct pccl_recorder *copy = pccl_recorder_copy(comm->sight.recorder, pccl_heap(), count, ids);
+    struct pccl_recorder *copy = pccl_recorder_copy(comm->telemetry.recorder, pccl_heap(), count, ids);
     if (!copy)
         return NULL;
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next) {
@@ -311,14 +313,14 @@ enum pccl_status pccl_comm_telemetry_write(struct pccl_communicator *comm, const
 /* Returns true if this thread must write the file, with the name of the file. */
 static bool begin_file(struct pccl_communicator *comm, char *name, size_t size)
 {
-    struct pccl_comm_telemetry *sight = &comm->sight;
+    struct pccl_comm_telemetry *telemetry = &comm->telemetry;
     uint64_t now_us = pccl_now_us();
     char id[33] = {0};
     pccl_comm_enter(comm);
-    bool turn = !sight->writing && (sight->written_us == 0 || now_us - sight->written_us >= FILE_EVERY_US);
+    bool turn = !telemetry->writing && (telemetry->written_us == 0 || now_us - telemetry->written_us >= FILE_EVERY_US);
     if (turn) {
-        sight->writing = true;
-        atomic_store(&sight->due, false);
+        telemetry->writing = true;
+        atomic_store(&telemetry->due, false);
     }
     pccl_id_write(&comm->id, id, sizeof id - 1);
     pccl_comm_leave(comm);
@@ -330,14 +332,14 @@ void pccl_comm_telemetry_after_call(struct pccl_communicator *comm)
 {
     char name[PCCL_TEXT_FILE_NAME_MAX];
     struct pccl_text reason;
-    if (!atomic_load_explicit(&comm->sight.due, memory_order_relaxed) || !begin_file(comm, name, sizeof name))
+    if (!atomic_load_explicit(&comm->telemetry.due, memory_order_relaxed) || !begin_file(comm, name, sizeof name))
         return;
     enum pccl_status status = pccl_comm_telemetry_write(comm, name, &reason);
     pccl_comm_enter(comm);
-    bool tell = status != PCCL_OK && !comm->sight.told;
-    comm->sight.told = status != PCCL_OK;
-    comm->sight.writing = false;
-    comm->sight.written_us = pccl_now_us();
+    bool tell = status != PCCL_OK && !comm->telemetry.told;
+    comm->telemetry.told = status != PCCL_OK;
+    comm->telemetry.writing = false;
+    comm->telemetry.written_us = pccl_now_us();
     pccl_comm_leave(comm);
     if (tell)
         pccl_logger_print(PCCL_LOG_WARN, "recorder", "%s", reason.bytes);

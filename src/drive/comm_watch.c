@@ -78,15 +78,15 @@ static struct pccl_watched_link *find_link(struct pccl_comm_watch *watch,
     return &watch->links[watch->link_count++];
 }
 
-static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pccl_seen_link *links,
+static struct pccl_seen_link *find_told(struct pccl_msg_sight *telemetry, struct pccl_seen_link *links,
                                         const struct pccl_id *peer)
 {
-    for (uint32_t i = 0; i < sight->links_count; i++)
+    for (uint32_t i = 0; i < telemetry->links_count; i++)
         if (pccl_id_equal(&links[i].peer, peer))
             return &links[i];
-    if (sight->links_count == PCCL_TELEMETRY_LINKS_MAX)
+    if (telemetry->links_count == PCCL_TELEMETRY_LINKS_MAX)
         return NULL;
-    uint32_t at = sight->links_count++;
+    uint32_t at = telemetry->links_count++;
     for (; at > 0 && pccl_id_compare(&links[at - 1].peer, peer) > 0; at--)
         links[at] = links[at - 1];
     links[at] = (struct pccl_seen_link){.peer = *peer};
@@ -95,7 +95,7 @@ static struct pccl_seen_link *find_told(struct pccl_msg_sight *sight, struct pcc
 
 /* Adds the counters of a connection. The connections to one peer form one link, which is busy while any of them is. */
 static void add_connection(struct pccl_comm_watch *watch, const struct pccl_telemetry_connection *connection,
-                           uint64_t now_us, struct pccl_msg_sight *sight, struct pccl_seen_link *links)
+                           uint64_t now_us, struct pccl_msg_sight *telemetry, struct pccl_seen_link *links)
 {
     struct pccl_watched_link *link = find_link(watch, connection);
     if (!link)
@@ -109,7 +109,7 @@ static void add_connection(struct pccl_comm_watch *watch, const struct pccl_tele
     link->busy_us = connection->busy_us;
     link->seen = true;
     watch->moved_us = bytes >= MOVED_BYTES ? now_us : watch->moved_us;
-    struct pccl_seen_link *told = bytes || busy_us ? find_told(sight, links, &connection->peer) : NULL;
+    struct pccl_seen_link *told = bytes || busy_us ? find_told(telemetry, links, &connection->peer) : NULL;
     if (!told)
         return;
     told->bytes += bytes;
@@ -131,7 +131,7 @@ static void forget_unseen(struct pccl_comm_watch *watch)
     watch->link_count = kept;
 }
 
-static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pccl_msg_sight *sight,
+static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pccl_msg_sight *telemetry,
                       struct pccl_seen_link *links)
 {
     uint32_t room = comm->data.engine ? pccl_engine_connections(comm->data.engine, NULL, 0) : 0;
@@ -141,7 +141,7 @@ static void add_links(struct pccl_communicator *comm, uint64_t now_us, struct pc
     uint32_t count = (uint32_t)pccl_min_u64(pccl_engine_connections(comm->data.engine, all, room), room);
     for (uint32_t i = 0; i < count; i++)
         if (all[i].outgoing && all[i].known && !all[i].ended_us)
-            add_connection(&comm->watch, &all[i], now_us, sight, links);
+            add_connection(&comm->watch, &all[i], now_us, telemetry, links);
     forget_unseen(&comm->watch);
     pccl_release(pccl_heap(), all, room * sizeof *all);
 }
@@ -168,14 +168,14 @@ static const struct pccl_comm_op *find_oldest(const struct pccl_communicator *co
 /* Returns true if the member has granted credit to this peer, which proves that it has entered the operation. */
 static bool has_granted(const struct pccl_comm_op_job *job, uint32_t rank)
 {
-    for (uint32_t i = 0; i < job->job.config.sight_count; i++)
-        if (PCCL_TELEMETRY_GET(job->sights[i].place) == ((rank + 1) | PCCL_TELEMETRY_OUTGOING))
-            return PCCL_TELEMETRY_GET(job->sights[i].granted_us) != 0;
+    for (uint32_t i = 0; i < job->job.config.telemetry_count; i++)
+        if (PCCL_TELEMETRY_GET(job->telemetry[i].place) == ((rank + 1) | PCCL_TELEMETRY_OUTGOING))
+            return PCCL_TELEMETRY_GET(job->telemetry[i].granted_us) != 0;
     return false;
 }
 
 static void add_flow_wait(const struct pccl_comm_op *operation, const struct pccl_telemetry_flow *flow, uint64_t now_us,
-                          struct pccl_msg_sight *sight, struct pccl_seen_wait *waits)
+                          struct pccl_msg_sight *telemetry, struct pccl_seen_wait *waits)
 {
     const struct pccl_comm_op_job *job = operation->job;
     const struct pccl_recorder_entry entry = {.state = pccl_comm_telemetry_state(operation->op),
@@ -184,31 +184,31 @@ static void add_flow_wait(const struct pccl_comm_op *operation, const struct pcc
     uint64_t since_us = now_us;
     enum pccl_telemetry_wait what =
         counters.place ? pccl_recorder_entry_waits(&entry, &counters, &since_us) : PCCL_TELEMETRY_NOTHING;
-    if (what == PCCL_TELEMETRY_NOTHING || sight->waits_count == PCCL_TELEMETRY_WAITS_MAX)
+    if (what == PCCL_TELEMETRY_NOTHING || telemetry->waits_count == PCCL_TELEMETRY_WAITS_MAX)
         return;
     uint32_t rank = (counters.place & ~PCCL_TELEMETRY_OUTGOING) - 1;
     bool begun =
         counters.place & PCCL_TELEMETRY_OUTGOING ? counters.granted_us : counters.begun || has_granted(job, rank);
     since_us = pccl_max_u64(since_us, job->started_us);
-    waits[sight->waits_count++] = (struct pccl_seen_wait){
+    waits[telemetry->waits_count++] = (struct pccl_seen_wait){
         .peer = job->job.config.ring[rank],
         .what = (uint8_t)what,
         .begun = begun,
         .for_ms = (uint32_t)pccl_min_u64((now_us - pccl_min_u64(now_us, since_us)) / 1000, UINT32_MAX)};
 }
 
-static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, struct pccl_msg_sight *sight,
+static void add_waits(const struct pccl_communicator *comm, uint64_t now_us, struct pccl_msg_sight *telemetry,
                       struct pccl_seen_wait *waits)
 {
     const struct pccl_comm_op *operation = find_oldest(comm);
     if (!operation || now_us < operation->op->launched_us + REPORT_US)
         return;
-    sight->instance = operation->op->instance;
+    telemetry->instance = operation->op->instance;
     const struct pccl_comm_op_job *job = operation->job;
-    for (uint32_t i = 0; job && i < job->job.config.sight_count; i++)
-        add_flow_wait(operation, &job->sights[i], now_us, sight, waits);
+    for (uint32_t i = 0; job && i < job->job.config.telemetry_count; i++)
+        add_flow_wait(operation, &job->telemetry[i], now_us, telemetry, waits);
     if (operation->op->tiny)
-        waits[sight->waits_count++] = (struct pccl_seen_wait){
+        waits[telemetry->waits_count++] = (struct pccl_seen_wait){
             .what = PCCL_WAIT_OUTCOME, .for_ms = (uint32_t)((now_us - operation->op->launched_us) / 1000)};
 }
 
@@ -219,9 +219,9 @@ static const struct pccl_telemetry_flow *find_ring_flow(const struct pccl_comm_o
 {
     const struct pccl_telemetry_flow *found = NULL;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < job->job.config.sight_count; i++)
-        if (pccl_telemetry_is_outgoing(&job->sights[i])) {
-            found = &job->sights[i];
+    for (uint32_t i = 0; i < job->job.config.telemetry_count; i++)
+        if (pccl_telemetry_is_outgoing(&job->telemetry[i])) {
+            found = &job->telemetry[i];
             count++;
         }
     return count == 1 ? found : NULL;
@@ -231,7 +231,7 @@ static const struct pccl_telemetry_flow *find_ring_flow(const struct pccl_comm_o
  * Estimates the total bytes to send from the sent bytes and the number of messages in the open stripes, as all messages
  * have about the same size.
  */
-static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *sight)
+static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_sight *telemetry)
 {
     const struct pccl_telemetry_flow *flow = find_ring_flow(job);
     if (!flow || !job->operation || job->operation->decided || job->restarts ||
@@ -242,8 +242,8 @@ static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_s
         return;
     double messages = (double)counters.expected / (double)counters.opened * (double)counters.stripes;
     uint64_t bytes = (uint64_t)((double)counters.bytes / counters.moved * messages);
-    sight->ring_bytes += bytes;
-    sight->ring_left += bytes - pccl_min_u64(bytes, counters.bytes);
+    telemetry->ring_bytes += bytes;
+    telemetry->ring_left += bytes - pccl_min_u64(bytes, counters.bytes);
 }
 
 /* ---- reports ---- */
@@ -254,20 +254,20 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
     struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
     uint64_t window_ms = (now_us - watch->begun_us) / 1000;
-    struct pccl_msg_sight sight = {.window_ms = (uint32_t)pccl_min_u64(window_ms, 3600000),
-                                   .stalled_ms = (uint32_t)(watch->stalled_us / 1000),
-                                   .operations = watch->operations,
-                                   .took_us = watch->took_us,
-                                   .took_squares = watch->took_squares,
-                                   .links = links,
-                                   .waits = waits};
-    add_links(comm, now_us, &sight, links);
-    add_waits(comm, now_us, &sight, waits);
+    struct pccl_msg_sight telemetry = {.window_ms = (uint32_t)pccl_min_u64(window_ms, 3600000),
+                                       .stalled_ms = (uint32_t)(watch->stalled_us / 1000),
+                                       .operations = watch->operations,
+                                       .took_us = watch->took_us,
+                                       .took_squares = watch->took_squares,
+                                       .links = links,
+                                       .waits = waits};
+    add_links(comm, now_us, &telemetry, links);
+    add_waits(comm, now_us, &telemetry, waits);
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
-        add_ring_bytes(job, &sight);
-    if (sight.operations || sight.waits_count || sight.links_count || watch->waited)
-        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
-    watch->waited = sight.waits_count > 0;
+        add_ring_bytes(job, &telemetry);
+    if (telemetry.operations || telemetry.waits_count || telemetry.links_count || watch->waited)
+        pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
+    watch->waited = telemetry.waits_count > 0;
 }
 
 static void begin_anew(struct pccl_comm_watch *watch, uint64_t now_us)

@@ -72,7 +72,7 @@ struct pccl_communicator {
     struct pccl_comm_ops operations;
     struct pccl_list_node lists; /* operation lists in progress, newest first; owned by api/list.c */
     struct pccl_comm_feedbacks feedbacks;
-    struct pccl_comm_telemetry sight;
+    struct pccl_comm_telemetry telemetry;
     struct pccl_comm_watch watch;
     uint64_t stepped_us;          /* start time of the machine's current or latest step */
     struct pccl_list_node groups; /* groups that have not been destroyed */

@@ -18,10 +18,10 @@
  * Returns their number, limited to PCCL_TELEMETRY_WAITS_MAX, or 0 while most members are missing, because then the
  * waiting ones were early.
  */
-static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_sight *sight,
-                            struct pccl_seen_wait *waits)
+static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from,
+                            const struct pccl_msg_sight *telemetry, struct pccl_seen_wait *waits)
 {
-    const struct pccl_operation *op = pccl_master_operation(m, from->group, &sight->instance, false);
+    const struct pccl_operation *op = pccl_master_operation(m, from->group, &telemetry->instance, false);
     uint32_t count = 0, absent = 0;
     if (op == NULL || op->decided || op->parts == NULL || !op->tiny)
         return 0;
@@ -32,27 +32,27 @@ static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *fro
         absent++;
         if (count < PCCL_TELEMETRY_WAITS_MAX)
             waits[count++] = (struct pccl_seen_wait){
-                .peer = all.members[i]->id, .what = PCCL_WAIT_READY, .for_ms = sight->waits[0].for_ms};
+                .peer = all.members[i]->id, .what = PCCL_WAIT_READY, .for_ms = telemetry->waits[0].for_ms};
     }
     return 2 * absent <= all.count ? count : 0;
 }
 
-void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight)
+void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *telemetry)
 {
     struct pccl_seen_wait absent[PCCL_TELEMETRY_WAITS_MAX];
-    struct pccl_msg_sight told = *sight;
+    struct pccl_msg_sight checked = *telemetry;
     if (from->witness == NULL)
         from->witness = pccl_allocate(&m->memory, sizeof *from->witness);
     if (from->witness == NULL)
         return; /* the comparison uses the other reports */
-    if (sight->waits_count > 0 && sight->waits[0].what == PCCL_WAIT_OUTCOME) {
-        if (!pccl_master_concerns(m, from, &sight->instance))
+    if (telemetry->waits_count > 0 && telemetry->waits[0].what == PCCL_WAIT_OUTCOME) {
+        if (!pccl_master_concerns(m, from, &telemetry->instance))
             return;
-        told.waits_count = find_absent(m, from, sight, absent);
-        told.waits = absent;
+        checked.waits_count = find_absent(m, from, telemetry, absent);
+        checked.waits = absent;
     }
     from->witness->id = from->id;
-    pccl_witness_take(from->witness, m->now_us, &told);
+    pccl_witness_take(from->witness, m->now_us, &checked);
     from->group->has_news = true;
     pccl_master_mark(m, PCCL_STAGE_VERDICTS);
 }

@@ -10,7 +10,7 @@
 #include "master/state.h"
 
 /* Records a member's report about its operations (telemetry). */
-void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *sight);
+void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_sight *telemetry);
 /* Schedules the current verdicts, if any, to be sent again. Call when a member joins a running group. */
 void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *group);
 /* Ends the verdicts about a member and frees its reports. Call before the member leaves the ring. */

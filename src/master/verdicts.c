@@ -26,28 +26,28 @@ static const struct pccl_seen_link *find_link(const struct pccl_seen_link *links
 }
 
 /* Returns the time that operations took within the report's window. A link may be idle for the rest. */
-static uint64_t time_of(const struct pccl_msg_sight *sight)
+static uint64_t time_of(const struct pccl_msg_sight *telemetry)
 {
-    uint64_t window_us = sight->window_ms * UINT64_C(1000);
-    return sight->operations > 0 ? pccl_min_u64(window_us, sight->took_us) : window_us;
+    uint64_t window_us = telemetry->window_ms * UINT64_C(1000);
+    return telemetry->operations > 0 ? pccl_min_u64(window_us, telemetry->took_us) : window_us;
 }
 
-static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight *sight)
+static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight *telemetry)
 {
     struct pccl_seen_link before[PCCL_TELEMETRY_LINKS_MAX];
     uint32_t before_count = witness->link_count;
     memcpy(before, witness->links, sizeof before);
-    witness->link_count = sight->links_count;
-    witness->time_us = witness->time_us / 2 + time_of(sight);
-    for (uint32_t i = 0; i < sight->links_count; i++) {
+    witness->link_count = telemetry->links_count;
+    witness->time_us = witness->time_us / 2 + time_of(telemetry);
+    for (uint32_t i = 0; i < telemetry->links_count; i++) {
         struct pccl_seen_link *link = &witness->links[i];
-        witness->told[i] = sight->links[i];
-        const struct pccl_seen_link *was = find_link(before, before_count, &sight->links[i].peer);
-        *link = sight->links[i];
+        witness->told[i] = telemetry->links[i];
+        const struct pccl_seen_link *was = find_link(before, before_count, &telemetry->links[i].peer);
+        *link = telemetry->links[i];
         link->bytes = pccl_min_u64(link->bytes, bytes_most);
         link->resent = pccl_min_u64(link->resent, link->bytes);
         link->busy_us =
-            (uint32_t)pccl_min_u64(link->busy_us, pccl_min_u64(sight->window_ms * UINT64_C(1000), UINT32_MAX / 2));
+            (uint32_t)pccl_min_u64(link->busy_us, pccl_min_u64(telemetry->window_ms * UINT64_C(1000), UINT32_MAX / 2));
         if (was == NULL)
             continue;
         link->bytes += was->bytes / 2;
@@ -56,24 +56,25 @@ static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight
     }
 }
 
-void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *sight)
+void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *telemetry)
 {
     struct pccl_witness_window *window = &witness->windows[witness->count++ % PCCL_WITNESS_WINDOWS];
-    uint32_t operations = sight->operations < OPERATIONS_MOST ? sight->operations : OPERATIONS_MOST;
+    uint32_t operations = telemetry->operations < OPERATIONS_MOST ? telemetry->operations : OPERATIONS_MOST;
     witness->received_us = now_us;
     witness->judged = false;
-    *window = (struct pccl_witness_window){.window_ms = sight->window_ms,
-                                           .stalled_ms = (uint32_t)pccl_min_u64(sight->stalled_ms, sight->window_ms),
-                                           .operations = operations,
-                                           .took_us = pccl_min_u64(sight->took_us, time_most_us),
-                                           .took_squares = pccl_min_u64(sight->took_squares, UINT64_MAX >> 8)};
-    take_links(witness, sight);
-    witness->ring_bytes = pccl_min_u64(sight->ring_bytes, bytes_most);
-    witness->ring_left = pccl_min_u64(sight->ring_left, witness->ring_bytes);
-    witness->instance = sight->instance;
-    witness->wait_count = sight->waits_count;
-    if (sight->waits_count > 0)
-        memcpy(witness->waits, sight->waits, sight->waits_count * sizeof *witness->waits);
+    *window =
+        (struct pccl_witness_window){.window_ms = telemetry->window_ms,
+                                     .stalled_ms = (uint32_t)pccl_min_u64(telemetry->stalled_ms, telemetry->window_ms),
+                                     .operations = operations,
+                                     .took_us = pccl_min_u64(telemetry->took_us, time_most_us),
+                                     .took_squares = pccl_min_u64(telemetry->took_squares, UINT64_MAX >> 8)};
+    take_links(witness, telemetry);
+    witness->ring_bytes = pccl_min_u64(telemetry->ring_bytes, bytes_most);
+    witness->ring_left = pccl_min_u64(telemetry->ring_left, witness->ring_bytes);
+    witness->instance = telemetry->instance;
+    witness->wait_count = telemetry->waits_count;
+    if (telemetry->waits_count > 0)
+        memcpy(witness->waits, telemetry->waits, telemetry->waits_count * sizeof *witness->waits);
 }
 
 /* ---- suspicions ---- */

@@ -100,7 +100,7 @@ struct pccl_verdicts {
 };
 
 /* Stores a report, in which each peer occurs once (wire/invalid.c). Limits its figures to plausible values. */
-void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *sight);
+void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *telemetry);
 
 /*
  * Compares the latest reports. Returns true if a verdict began or ended. If out of memory, slow peers and links are not

@@ -127,10 +127,10 @@ static void refuse(struct pccl_arrivals *arrivals, struct arrival *arrival)
 
 /* ---- greetings ---- */
 
-enum sight { EARLY, READY, REFUSED, OVER };
+enum readiness { EARLY, READY, REFUSED, OVER };
 
 /* Peeks at the received bytes. Consumes a good knock, because OpenSSL must not see it. */
-static enum sight look(const struct pccl_arrivals *arrivals, struct arrival *arrival, bool has_ended)
+static enum readiness look(const struct pccl_arrivals *arrivals, struct arrival *arrival, bool has_ended)
 {
     const struct pccl_arrivals_config *config = &arrivals->config;
     uint8_t bytes[PCCL_KNOCK_MAX + PCCL_GREETING_MAX];
@@ -179,17 +179,17 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct arrival *arrival = poll->data;
     struct pccl_arrivals *arrivals = arrival->arrivals;
-    enum sight sight = EARLY;
+    enum readiness readiness = EARLY;
     if (enter(arrivals))
-        sight = look(arrivals, arrival, status < 0 || (events & UV_DISCONNECT) != 0);
-    if (sight != EARLY)
+        readiness = look(arrivals, arrival, status < 0 || (events & UV_DISCONNECT) != 0);
+    if (readiness != EARLY)
         remove_early(arrivals, arrival);
-    if (sight == READY) {
+    if (readiness == READY) {
         get_ready(arrivals, arrival);
         arrivals->config.events.ready(arrivals->config.listener);
-    } else if (sight == REFUSED) {
+    } else if (readiness == REFUSED) {
         refuse(arrivals, arrival);
-    } else if (sight == OVER) {
+    } else if (readiness == OVER) {
         pccl_socket_close(release(arrival));
     }
     leave(arrivals);
@@ -204,12 +204,12 @@ bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)
     struct arrival *late;
     while ((late = oldest_early(arrivals)) && uv_now(arrivals->config.loop) >= late->since_ms + age_ms) {
         remove_early(arrivals, late);
-        enum sight sight = look(arrivals, late, false);
-        if (sight == READY) {
+        enum readiness readiness = look(arrivals, late, false);
+        if (readiness == READY) {
             get_ready(arrivals, late);
             continue;
         }
-        if (sight == REFUSED)
+        if (readiness == REFUSED)
             refuse(arrivals, late);
         else
             drop(arrivals, late, PCCL_ARRIVAL_EARLY);

@@ -242,7 +242,7 @@ struct pccl_peer_event {
     const struct pccl_peer_measurement *measurement; /* TEST_DONE */
     struct pccl_id peer;                             /* LINK_*, END_GONE, ANNOUNCED */
     uint64_t number;                                 /* END_GONE: number of the connection */
-    const struct pccl_msg_sight *sight;              /* TELEMETRY */
+    const struct pccl_msg_sight *telemetry;          /* TELEMETRY */
     uint64_t rate;          /* LINK_MEASURED: bytes per second; 0: unknown, so the event is ignored */
     bool shared;            /* LINK_MEASURED: other links shared the line, so the real rate may be higher */
     uint32_t rtt_us;        /* LINK_MEASURED, LINK_UP if outgoing: smallest round trip measured; 0: unknown */

@@ -169,7 +169,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_SYNC_TOUCHED: pccl_peer_sync_touched(p); break;
     case PCCL_PEER_SYNC_PROVEN: pccl_peer_sync_proven(p, event->proof); break;
     case PCCL_PEER_SYNC_DONE: pccl_peer_sync_done(p, event->complete, event->reason); break;
-    case PCCL_PEER_TELEMETRY: pccl_peer_report_telemetry(p, event->sight); break;
+    case PCCL_PEER_TELEMETRY: pccl_peer_report_telemetry(p, event->telemetry); break;
     case PCCL_PEER_TEST_DONE: pccl_peer_measured(p, event->measurement); break;
     case PCCL_PEER_BROKEN:
         pccl_peer_give_up(p, PCCL_INTERNAL, "%s %s", pccl_status_text(PCCL_INTERNAL), event->where);

@@ -4,11 +4,11 @@
 #include "peer/queries.h"
 #include "wire/describe.h"
 
-void pccl_peer_report_telemetry(struct pccl_peer *p, const struct pccl_msg_sight *sight)
+void pccl_peer_report_telemetry(struct pccl_peer *p, const struct pccl_msg_sight *telemetry)
 {
     if (p->resuming || p->state != PCCL_PEER_MEMBER || !p->up || !p->greeted)
         return;
-    struct pccl_msg msg = {.type = PCCL_MSG_sight, .as.sight = *sight};
+    struct pccl_msg msg = {.type = PCCL_MSG_sight, .as.sight = *telemetry};
     pccl_peer_send(p, &msg);
 }
 

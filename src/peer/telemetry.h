@@ -11,7 +11,7 @@
  * Reports to the master. While the master is not connected, the report is dropped, because the next one has later
  * figures.
  */
-void pccl_peer_report_telemetry(struct pccl_peer *p, const struct pccl_msg_sight *sight);
+void pccl_peer_report_telemetry(struct pccl_peer *p, const struct pccl_msg_sight *telemetry);
 /* Handles the master's list of active verdicts. */
 void pccl_peer_take_verdicts(struct pccl_peer *p, const struct pccl_msg_verdicts *verdicts);
 /* Forgets all verdicts, because the master has restarted and has none. */

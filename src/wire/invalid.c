@@ -201,10 +201,10 @@ static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
 }
 
 /* Checks that the links are sorted by peer, without duplicates. */
-static const char *invalid_sight(const struct pccl_msg_sight *sight)
+static const char *invalid_sight(const struct pccl_msg_sight *telemetry)
 {
-    for (uint32_t i = 1; i < sight->links_count; i++)
-        if (pccl_id_compare(&sight->links[i - 1].peer, &sight->links[i].peer) >= 0)
+    for (uint32_t i = 1; i < telemetry->links_count; i++)
+        if (pccl_id_compare(&telemetry->links[i - 1].peer, &telemetry->links[i].peer) >= 0)
             return "links in a report that are not in the order of their peers, or two links of one peer";
     return NULL;
 }

@@ -10,7 +10,7 @@ enum { LIMIT_S = 5, LONG_S = 3 * LIMIT_S, SOUND_MS = 40, SLOW_MS = 100, FAST_MS 
 
 /* A report of one second. */
 struct report {
-    struct pccl_msg_sight sight;
+    struct pccl_msg_sight telemetry;
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
 };
 
@@ -18,7 +18,7 @@ static struct report report_of(uint32_t took_ms)
 {
     uint64_t took = took_ms * UINT64_C(10);
     return (struct report){
-        .sight = {
+        .telemetry = {
             .window_ms = 1000, .operations = 4, .took_us = 4000 * (uint64_t)took_ms, .took_squares = 4 * took * took}};
 }
 
@@ -26,15 +26,16 @@ static struct report report_of(uint32_t took_ms)
 static void add(struct report *report, const struct sim_peer *to, uint32_t ms)
 {
     scenario_add_seen(
-        report->links, &report->sight.links_count,
+        report->links, &report->telemetry.links_count,
         (struct pccl_seen_link){
             .peer = to->id, .bytes = MIB << 20, .busy_us = MIB * 1000 * ms, .rtt_us = 1000, .lately_us = 1500});
 }
 
 static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
 {
-    report->sight.links = report->links;
-    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &report->sight});
+    report->telemetry.links = report->links;
+    (void)sim_peer_step(sim, peer,
+                        &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &report->telemetry});
 }
 
 /* Sends the report of an honest member: its link in the ring, or its links to all. */
@@ -85,7 +86,7 @@ void scenario_accuser_repeats(struct sim *sim)
     for (uint32_t second = 0; second < 3 * LONG_S; second++) {
         struct report lie = report_of(225);
         uint32_t accused = second / LONG_S, other = (accused + 1) % 3;
-        lie.sight.links_count = 16;
+        lie.telemetry.links_count = 16;
         for (uint32_t k = 0; k < 16; k++)
             lie.links[k] = (struct pccl_seen_link){.peer = p[k < 8 ? accused : other]->id,
                                                    .bytes = MIB << 20,
@@ -215,7 +216,7 @@ void scenario_slow_peers_one_by_one(struct sim *sim)
     for (uint32_t second = 0; second < 4 * LONG_S && (!is_out(p[0]) || !is_out(p[1])); second++) {
         for (uint32_t i = 0; i < 6; i++) {
             struct report report = report_of(225);
-            report.sight.stalled_ms = i < 2 ? 600 : 0;
+            report.telemetry.stalled_ms = i < 2 ? 600 : 0;
             if (!is_out(p[i]))
                 tell(sim, p[i], &report);
         }

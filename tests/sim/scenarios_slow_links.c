@@ -39,15 +39,15 @@ static void work_over(struct sim *sim, uint32_t count, bool directly)
                                                           .busy_us = (uint32_t)(MIB * *pace_of(p[i], p[k])),
                                                           .rtt_us = 1000,
                                                           .lately_us = 1500});
-        struct pccl_msg_sight sight = {.window_ms = 1000,
-                                       .operations = 4,
-                                       .took_us = 900000,
-                                       .took_squares = UINT64_C(4) * 2250 * 2250,
-                                       .links = links,
-                                       .links_count = used,
-                                       .ring_bytes = ring_bytes,
-                                       .ring_left = ring_left};
-        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
+        struct pccl_msg_sight telemetry = {.window_ms = 1000,
+                                           .operations = 4,
+                                           .took_us = 900000,
+                                           .took_squares = UINT64_C(4) * 2250 * 2250,
+                                           .links = links,
+                                           .links_count = used,
+                                           .ring_bytes = ring_bytes,
+                                           .ring_left = ring_left};
+        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
     }
     scenario_run_ms(sim, 1100);
 }

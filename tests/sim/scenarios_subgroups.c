@@ -631,9 +631,10 @@ static void wait_and_tell(struct sim *sim, uint32_t first, uint32_t end, const s
 {
     for (uint32_t k = 1; k <= 5; k++) {
         struct pccl_seen_wait wait = {.what = PCCL_WAIT_OUTCOME, .for_ms = 1000 * k + 100};
-        struct pccl_msg_sight sight = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
+        struct pccl_msg_sight telemetry = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
         for (uint32_t i = first; i < end; i++)
-            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
+            (void)sim_peer_step(sim, p[i],
+                                &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
         scenario_run_ms(sim, 1100);
     }
 }

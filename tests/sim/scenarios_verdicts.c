@@ -108,12 +108,12 @@ static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
 
 static bool is_fault(enum plant plant) { return plant != NOTHING && plant != EARLY; }
 
-static void add_link(struct world *world, uint32_t from, uint32_t to, bool planted, struct pccl_msg_sight *sight,
+static void add_link(struct world *world, uint32_t from, uint32_t to, bool planted, struct pccl_msg_sight *telemetry,
                      struct pccl_seen_link *links)
 {
     bool stands = planted && is_hang(world->plant);
     bool cut = planted && world->plant == CUT && from == world->culprit && to == world->other;
-    struct pccl_seen_link *link = &links[sight->links_count++];
+    struct pccl_seen_link *link = &links[telemetry->links_count++];
     *link = (struct pccl_seen_link){
         .peer = world->witnesses[to].id, .rtt_us = 1000, .lately_us = (uint32_t)noisy(world, 45000)};
     if (stands) {
@@ -130,17 +130,17 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
         planted && world->plant == LOSS && from == world->culprit && to == world->other ? link->bytes / 50 : 0;
 }
 
-static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *sight, struct pccl_seen_wait *waits,
+static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *telemetry, struct pccl_seen_wait *waits,
                       uint32_t for_ms)
 {
     uint32_t before = (i + world->peers - 1) % world->peers, after = (i + 1) % world->peers;
     bool absent = world->plant == ABSENT || world->plant == EARLY;
     if ((after == world->culprit && world->plant != CUT) || world->plant == EARLY)
-        waits[sight->waits_count++] = (struct pccl_seen_wait){.peer = world->witnesses[after].id,
-                                                              .what = absent ? PCCL_WAIT_READY : PCCL_WAIT_CREDIT,
-                                                              .begun = !absent,
-                                                              .for_ms = for_ms};
-    waits[sight->waits_count++] =
+        waits[telemetry->waits_count++] = (struct pccl_seen_wait){.peer = world->witnesses[after].id,
+                                                                  .what = absent ? PCCL_WAIT_READY : PCCL_WAIT_CREDIT,
+                                                                  .begun = !absent,
+                                                                  .for_ms = for_ms};
+    waits[telemetry->waits_count++] =
         (struct pccl_seen_wait){.peer = world->witnesses[before].id,
                                 .what = PCCL_WAIT_DATA,
                                 .begun = !absent || (world->plant == ABSENT && before != world->culprit),
@@ -152,31 +152,31 @@ static void report_links(struct world *world, uint32_t i, bool planted, uint32_t
 {
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
     struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
-    struct pccl_msg_sight sight = {.window_ms = 1000,
-                                   .links = links,
-                                   .instance = {.subgroup = world->group > world->peers ? 7 : 0},
-                                   .waits = waits};
+    struct pccl_msg_sight telemetry = {.window_ms = 1000,
+                                       .links = links,
+                                       .instance = {.subgroup = world->group > world->peers ? 7 : 0},
+                                       .waits = waits};
     bool stands = planted && is_hang(world->plant);
     if (stands && world->plant != CUT && (i == world->culprit) != (world->plant == EARLY))
         return; /* it is stopped, or does not know of the operation */
     if (!stands) {
-        sight.operations = 4;
-        for (uint32_t k = 0; k < sight.operations; k++) {
+        telemetry.operations = 4;
+        for (uint32_t k = 0; k < telemetry.operations; k++) {
             bool late = planted && world->plant == LATE;
             uint64_t took_us = noisy(world, late ? (i == world->culprit ? 40000 : 240000) : 230000);
-            sight.took_us += took_us;
-            sight.took_squares += took_us / 100 * (took_us / 100);
+            telemetry.took_us += took_us;
+            telemetry.took_squares += took_us / 100 * (took_us / 100);
         }
     }
-    sight.stalled_ms = (uint32_t)pccl_prng_below(&world->prng, 60);
+    telemetry.stalled_ms = (uint32_t)pccl_prng_below(&world->prng, 60);
     if (planted && world->plant == STALLED && i == world->culprit)
-        sight.stalled_ms = (uint32_t)noisy(world, 600);
+        telemetry.stalled_ms = (uint32_t)noisy(world, 600);
     for (uint32_t to = 0; to < world->peers; to++)
         if (sends && uses(world, i, to))
-            add_link(world, i, to, planted, &sight, links);
+            add_link(world, i, to, planted, &telemetry, links);
     if (stands)
-        add_waits(world, i, &sight, waits, for_ms);
-    pccl_witness_take(&world->witnesses[i], world->now_us, &sight);
+        add_waits(world, i, &telemetry, waits, for_ms);
+    pccl_witness_take(&world->witnesses[i], world->now_us, &telemetry);
 }
 
 static void report(struct world *world, uint32_t i, bool planted, uint32_t for_ms)
@@ -361,14 +361,14 @@ void scenario_verdicts_all_alike(struct sim *sim)
                                               .busy_us = (uint32_t)noisy(&world, 800000),
                                               .resent = noisy(&world, 40000)};
                 uint64_t took_us = noisy(&world, 900000);
-                struct pccl_msg_sight sight = {.window_ms = 1000,
-                                               .stalled_ms = (uint32_t)noisy(&world, 500),
-                                               .operations = 1,
-                                               .took_us = took_us,
-                                               .took_squares = took_us / 100 * (took_us / 100),
-                                               .links = &link,
-                                               .links_count = 1};
-                pccl_witness_take(&world.witnesses[i], world.now_us, &sight);
+                struct pccl_msg_sight telemetry = {.window_ms = 1000,
+                                                   .stalled_ms = (uint32_t)noisy(&world, 500),
+                                                   .operations = 1,
+                                                   .took_us = took_us,
+                                                   .took_squares = took_us / 100 * (took_us / 100),
+                                                   .links = &link,
+                                                   .links_count = 1};
+                pccl_witness_take(&world.witnesses[i], world.now_us, &telemetry);
             }
             world.now_us += SECOND_US;
             MUST(sim, !judge(&world));
@@ -392,16 +392,16 @@ void scenario_verdicts_lies(struct sim *sim)
                 links[n] = (struct pccl_seen_link){id, wild, pccl_prng_u64(&world.prng), (uint32_t)wild, 1, 1};
                 waits[n] = (struct pccl_seen_wait){id, (uint8_t)(1 + wild % 5), wild & 1, (uint32_t)(wild >> 32)};
             }
-            struct pccl_msg_sight sight = {.window_ms = 1 + (uint32_t)pccl_prng_below(&world.prng, 3600000),
-                                           .stalled_ms = UINT32_MAX,
-                                           .operations = UINT32_MAX,
-                                           .took_us = pccl_prng_u64(&world.prng),
-                                           .took_squares = pccl_prng_u64(&world.prng),
-                                           .links = links,
-                                           .links_count = PCCL_TELEMETRY_LINKS_MAX,
-                                           .waits = waits,
-                                           .waits_count = k % 2 == 0 ? PCCL_TELEMETRY_WAITS_MAX : 0};
-            pccl_witness_take(&world.witnesses[i], world.now_us, &sight);
+            struct pccl_msg_sight telemetry = {.window_ms = 1 + (uint32_t)pccl_prng_below(&world.prng, 3600000),
+                                               .stalled_ms = UINT32_MAX,
+                                               .operations = UINT32_MAX,
+                                               .took_us = pccl_prng_u64(&world.prng),
+                                               .took_squares = pccl_prng_u64(&world.prng),
+                                               .links = links,
+                                               .links_count = PCCL_TELEMETRY_LINKS_MAX,
+                                               .waits = waits,
+                                               .waits_count = k % 2 == 0 ? PCCL_TELEMETRY_WAITS_MAX : 0};
+            pccl_witness_take(&world.witnesses[i], world.now_us, &telemetry);
         }
         world.now_us += SECOND_US;
         uint64_t before = world.number;
@@ -416,20 +416,20 @@ static void report_lie(struct world *world, uint32_t i)
 {
     static const uint32_t busy_us[] = {100, 20000, 250000, 600000, 990000}, took_us[] = {1000, 40000, 230000, 5000000};
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
-    struct pccl_msg_sight sight = {.window_ms = 1000, .operations = 4, .links = links};
+    struct pccl_msg_sight telemetry = {.window_ms = 1000, .operations = 4, .links = links};
     for (uint32_t to = 0; to < world->peers; to++)
         if (to != i && pccl_prng_chance(&world->prng, 700000))
-            links[sight.links_count++] =
+            links[telemetry.links_count++] =
                 (struct pccl_seen_link){.peer = world->witnesses[to].id,
                                         .bytes = UINT64_C(1) << (18 + pccl_prng_below(&world->prng, 6)),
                                         .resent = pccl_prng_below(&world->prng, 4) << 16,
                                         .busy_us = busy_us[(to * 7 + i + world->stride) % 5],
                                         .rtt_us = 1000,
                                         .lately_us = 1000};
-    sight.took_us = UINT64_C(4) * took_us[(i + world->culprit) % 4];
-    sight.took_squares = sight.took_us / 400 * (sight.took_us / 400) * 4;
-    sight.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
-    pccl_witness_take(&world->witnesses[i], world->now_us, &sight);
+    telemetry.took_us = UINT64_C(4) * took_us[(i + world->culprit) % 4];
+    telemetry.took_squares = telemetry.took_us / 400 * (telemetry.took_us / 400) * 4;
+    telemetry.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
+    pccl_witness_take(&world->witnesses[i], world->now_us, &telemetry);
 }
 
 /*
@@ -471,8 +471,8 @@ void scenario_verdicts_lies_of_outcomes(struct sim *sim)
     begin(sim, &world, 3, NOTHING);
     for (uint32_t k = 0; k < REPORTS; k++) {
         struct pccl_seen_wait wait = {world.witnesses[1].id, PCCL_WAIT_OUTCOME, 1, 5000 + k * 1000};
-        struct pccl_msg_sight sight = {.window_ms = 1000, .waits = &wait, .waits_count = 1};
-        pccl_witness_take(&world.witnesses[0], world.now_us, &sight);
+        struct pccl_msg_sight telemetry = {.window_ms = 1000, .waits = &wait, .waits_count = 1};
+        pccl_witness_take(&world.witnesses[0], world.now_us, &telemetry);
         world.now_us += SECOND_US;
         MUST(sim, !judge(&world));
     }
@@ -496,9 +496,9 @@ static uint32_t known(const struct sim_peer *peer)
 static void report_all(struct sim *sim, uint32_t count, uint32_t stalled_ms)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct pccl_msg_sight sight = {
+        struct pccl_msg_sight telemetry = {
             .window_ms = 1000, .stalled_ms = i == 0 ? stalled_ms : 0, .operations = 5, .took_us = 500000};
-        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
+        (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
     }
     scenario_run_ms(sim, 1100);
 }
@@ -697,10 +697,11 @@ void scenario_verdicts_of_nobody(struct sim *sim)
 {
     scenario_cluster(sim, p, 4, 2);
     struct sim_peer *stay[] = {p[0], p[2]};
-    struct pccl_msg_sight sight = {.window_ms = 1000, .operations = 5, .took_us = 500000};
+    struct pccl_msg_sight telemetry = {.window_ms = 1000, .operations = 5, .took_us = 500000};
     for (uint32_t k = 0; k < 2; k++) /* the first one is compared at once */
         for (uint32_t i = 1; i < 4; i += 2)
-            (void)sim_peer_step(sim, p[i], &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
+            (void)sim_peer_step(sim, p[i],
+                                &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
     scenario_run_ms(sim, 10);
     sim_peer_kill(sim, p[1], false);
     sim_peer_kill(sim, p[3], false);
@@ -712,8 +713,8 @@ void scenario_verdicts_of_nobody(struct sim *sim)
 static void report_wait(struct sim *sim, struct sim_peer *peer, const struct pccl_instance *instance,
                         struct pccl_seen_wait wait)
 {
-    struct pccl_msg_sight sight = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
-    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .sight = &sight});
+    struct pccl_msg_sight telemetry = {.window_ms = 1000, .instance = *instance, .waits = &wait, .waits_count = 1};
+    (void)sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
 }
 
 /*

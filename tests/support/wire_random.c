@@ -215,14 +215,14 @@ static void mend_resume_operation(struct maker *m, struct pccl_msg_resume_operat
 }
 
 /* Links in ascending order, of different peers. */
-static void mend_sight(struct maker *m, struct pccl_msg_sight *sight)
+static void sort_links(struct maker *m, struct pccl_msg_sight *telemetry)
 {
-    struct pccl_seen_link *links = (void *)reserve(m, sight->links_count * sizeof *links);
-    for (uint32_t i = 0; i < sight->links_count; i++) {
-        links[i] = sight->links[i];
+    struct pccl_seen_link *links = (void *)reserve(m, telemetry->links_count * sizeof *links);
+    for (uint32_t i = 0; i < telemetry->links_count; i++) {
+        links[i] = telemetry->links[i];
         links[i].peer.bytes[0] = (uint8_t)(i + 1);
     }
-    sight->links = links;
+    telemetry->links = links;
 }
 
 static void mend(struct maker *m, struct pccl_msg *msg)
@@ -244,7 +244,7 @@ static void mend(struct maker *m, struct pccl_msg *msg)
         if (msg->as.outcome.class != PCCL_CLASS_NONE || msg->as.outcome.tiny != 0)
             msg->as.outcome.choice_count = 0;
         break;
-    case PCCL_MSG_sight: mend_sight(m, &msg->as.sight); break;
+    case PCCL_MSG_sight: sort_links(m, &msg->as.sight); break;
     case PCCL_MSG_resume_subgroup:
         msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING;
         msg->as.resume_subgroup.founding.pair = 0;

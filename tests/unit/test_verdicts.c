@@ -46,15 +46,15 @@ TEST(test_slow_receiver_that_is_silent)
     for (int turn = 0; turn < 5; turn++, now_us += PCCL_VERDICTS_EVERY_US) {
         for (uint32_t i = 0; i < SILENT; i++) {
             struct pccl_seen_link links[PEERS];
-            struct pccl_msg_sight sight = {.window_ms = 1000, .links = links};
+            struct pccl_msg_sight telemetry = {.window_ms = 1000, .links = links};
             for (uint32_t to = 0; to < PEERS; to++)
                 if (to != i)
-                    links[sight.links_count++] = (struct pccl_seen_link){.peer = id_of(to),
-                                                                         .bytes = 8 << 20,
-                                                                         .busy_us = to == SILENT ? 900000 : 200000,
-                                                                         .rtt_us = 1000,
-                                                                         .lately_us = 1500};
-            pccl_witness_take(&witnesses[i], now_us, &sight);
+                    links[telemetry.links_count++] = (struct pccl_seen_link){.peer = id_of(to),
+                                                                             .bytes = 8 << 20,
+                                                                             .busy_us = to == SILENT ? 900000 : 200000,
+                                                                             .rtt_us = 1000,
+                                                                             .lately_us = 1500};
+            pccl_witness_take(&witnesses[i], now_us, &telemetry);
         }
         changed = pccl_verdicts_judge(&verdicts, pccl_heap(), &they, now_us, &last_number) || changed;
     }

@@ -170,7 +170,7 @@ PLANTS = [
         [], ["accuser-repeats"],
         [
             ("src/wire/invalid.c",
-             "if (pccl_id_compare(&sight->links[i - 1].peer, &sight->links[i].peer) >= 0)",
+             "if (pccl_id_compare(&telemetry->links[i - 1].peer, &telemetry->links[i].peer) >= 0)",
              "if (false)"),
         ]),
     Bug("links_vote",
