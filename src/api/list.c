@@ -94,9 +94,9 @@ static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entr
 {
     const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
     struct pccl_text words;
-    if (!is_shown(list->comm, entry) || (list->told_us && now_us < list->told_us + pause_us))
+    if (!is_shown(list->comm, entry) || (list->logged_us && now_us < list->logged_us + pause_us))
         return;
-    list->told_us = now_us;
+    list->logged_us = now_us;
     describe(list->comm, list->shown, entry, &words);
     pccl_logger_print(PCCL_LOG_WARN, "peer", "%s", words.bytes);
 }

@@ -63,7 +63,7 @@ struct pccl_api_list {
     struct pccl_text given_up; /* reason for the other members once launching has stopped */
     pcclReduceInfo_t sum;
     struct pccl_comm_list *shown; /* owned: part of the list that pcclDescribeWaits reads */
-    uint64_t told_us;             /* time of the last log line about repeated entries */
+    uint64_t logged_us;           /* time of the last log line about repeated entries */
     /* State of the communicator when the list began: */
     uint32_t aborts;
     struct pccl_id id;

@@ -100,7 +100,7 @@ static bool compare(struct pccl_master *m, struct pccl_peer_group *group)
 
 /* ---- messages ---- */
 
-static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
+static bool update_action(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry)
 {
     struct pccl_text words;
     if (entry->class == PCCL_VERDICT_SLOW_LINK)
@@ -115,12 +115,12 @@ static bool say_action(struct pccl_master *m, struct pccl_peer_group *group, str
 }
 
 /* Updates the descriptions of all actions. Returns true if any has changed. */
-static bool say_actions(struct pccl_master *m, struct pccl_peer_group *group)
+static bool update_actions(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry;
     bool changed = false;
     for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
-        changed = say_action(m, group, entry) || changed;
+        changed = update_action(m, group, entry) || changed;
     return changed;
 }
 
@@ -146,7 +146,7 @@ static struct pccl_bytes cut(const struct pccl_text *text)
     return bytes;
 }
 
-static void tell(struct pccl_master *m, struct pccl_peer_group *group)
+static void send_verdicts(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict verdicts[PCCL_VERDICTS_MAX];
     uint32_t count = 0;
@@ -176,13 +176,13 @@ static void publish(struct pccl_master *m, struct pccl_peer_group *group)
         struct pccl_verdict_entry *entry = pccl_verdicts_at(&group->verdicts, n);
         if (entry == NULL)
             break;
-        if (entry->told)
+        if (entry->sent)
             continue;
-        entry->told = true;
+        entry->sent = true;
         m->tally.verdicts[entry->class]++;
         log_verdict(m, entry);
     }
-    tell(m, group);
+    send_verdicts(m, group);
 }
 
 /* Also compares existing suspicions without new reports, because a hanging operation may have ended. */
@@ -196,7 +196,7 @@ void pccl_master_decide_verdicts(struct pccl_master *m)
             group->has_news = false;
             bool changed = compare(m, group);
             pccl_master_leave_slow_links(m, group);
-            group->verdicts_unsent = say_actions(m, group) || changed || group->verdicts_unsent;
+            group->verdicts_unsent = update_actions(m, group) || changed || group->verdicts_unsent;
             pccl_master_expel_slow_peer(m, group);
         }
         if (group->verdicts_unsent)

@@ -41,9 +41,9 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
         .draining = remote->draining,
         .fetching = pccl_master_is_fetching(remote),
         .donors = pccl_master_donor_count(remote),
-        .told_us = remote->told_us != 0 ? m->now_us - remote->told_us : UINT64_MAX,
-        .told_step = remote->told_step,
-        .told_loss = remote->told_loss,
+        .training_us = remote->training_us != 0 ? m->now_us - remote->training_us : UINT64_MAX,
+        .training_step = remote->training_step,
+        .training_loss = remote->training_loss,
     };
     pccl_names_copy(&m->names, &remote->id, figure->name);
     if (figure->standing == PCCL_STANDING_MEMBER && remote->group->ring_count > 1)

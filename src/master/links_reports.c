@@ -206,8 +206,8 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
  * Returns the rate that a report proves; 0 if it proves none. A rate measured on a shared line is only a lower bound,
  * so it must exceed the known rate.
  */
-static uint64_t told_rate(const struct pccl_remote *from, const struct pccl_remote *to,
-                          const struct pccl_link_intent *intent, const struct pccl_msg_link_up *up)
+static uint64_t reported_rate(const struct pccl_remote *from, const struct pccl_remote *to,
+                              const struct pccl_link_intent *intent, const struct pccl_msg_link_up *up)
 {
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
     uint64_t rate = pccl_min_u64(up->rate, PCCL_RATE_MOST);
@@ -227,7 +227,7 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
     struct pccl_remote *remote = pccl_master_find(m, to);
     if (intent == NULL || remote == NULL)
         return; /* the link is no longer wanted */
-    uint64_t rate = told_rate(from, remote, intent, up);
+    uint64_t rate = reported_rate(from, remote, intent, up);
     pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);
     bool stood = intent->up && up->rate != 0; /* only figures have changed */
     if (up->rtt_us != 0)

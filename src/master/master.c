@@ -110,7 +110,7 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
         shift(&m->remotes[i]->received_us, gap_us);
         shift(&m->remotes[i]->attached_us, gap_us);
         shift(&m->remotes[i]->warm_since_us, gap_us);
-        shift(&m->remotes[i]->tell_us, gap_us);
+        shift(&m->remotes[i]->log_us, gap_us);
         shift(&m->remotes[i]->unanswered_us, gap_us);
         shift(&m->remotes[i]->look_again_us, gap_us);
         shift(&m->remotes[i]->lack_us, gap_us);
@@ -267,10 +267,10 @@ static void take_acknowledgment(struct pccl_master *m, struct pccl_remote *remot
 
 static void note_training(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_training *training)
 {
-    memcpy(&from->told_loss, &training->loss, sizeof from->told_loss);
-    from->told_step = training->step;
-    from->told_us = m->now_us;
-    pccl_tally_step(&m->tally, from->told_step, from->told_loss);
+    memcpy(&from->training_loss, &training->loss, sizeof from->training_loss);
+    from->training_step = training->step;
+    from->training_us = m->now_us;
+    pccl_tally_step(&m->tally, from->training_step, from->training_loss);
 }
 
 static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)

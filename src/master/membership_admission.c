@@ -144,7 +144,7 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
     remote->arrival = ++m->arrivals;
     m->tally.newcomers += state == PCCL_REMOTE_PENDING;
     remote->received_us = remote->warm_since_us = m->now_us;
-    remote->tell_us = m->now_us + PCCL_ADMISSION_LOG_US;
+    remote->log_us = m->now_us + PCCL_ADMISSION_LOG_US;
     remote->observed.port = hello->port;
     remote->candidate_count = hello->candidates_count;
     for (uint32_t i = 0; i < hello->candidates_count; i++)
@@ -204,7 +204,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
                                            .hold_ms = pccl_master_hold_ms(m),
                                            .observed = address}};
     pccl_master_send_loose(m, conn, &msg, remote->session.received);
-    remote->session.told = remote->session.received;
+    remote->session.acked = remote->session.received;
     remote->spoke_us = m->now_us;
     struct pccl_bytes frame;
     const struct pccl_session_entry *entry = NULL;

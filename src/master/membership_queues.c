@@ -104,7 +104,7 @@ bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote, cons
     queue->count++;
     site->count++;
     m->newcomer_count++;
-    pccl_master_arm(m, remote->tell_us);
+    pccl_master_arm(m, remote->log_us);
     recheck(m, queue);
     return true;
 }

@@ -220,7 +220,7 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
 }
 
-static void say_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
+static void log_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
 {
     pccl_master_log(
         m, PCCL_LOG_INFO,
@@ -287,7 +287,7 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
         }
         m->groups[i]->changed = m->groups[i]->replans = false;
     }
-    say_epoch(m, added_count, removed_count, why);
+    log_epoch(m, added_count, removed_count, why);
 }
 
 /*
@@ -327,5 +327,5 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
         /* hubs for operations that have just been committed, which no view lists yet */
         pccl_master_request_hub_links(m, m->groups[i]);
     }
-    say_epoch(m, 0, 0, &why);
+    log_epoch(m, 0, 0, &why);
 }

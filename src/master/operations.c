@@ -263,7 +263,7 @@ void pccl_master_note_known(struct pccl_master *m, struct pccl_remote *remote, u
 }
 
 /* Records that this outcome is sent to the member. If it had caught up, it has acknowledged all earlier ones. */
-static void note_told(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
+static void note_sent(struct pccl_peer_group *group, struct pccl_remote *remote, uint64_t decision)
 {
     PCCL_ASSERT(decision > remote->decision_sent && (group->behind > 0 || !is_behind(group, remote)));
     group->behind -= is_behind(group, remote);
@@ -292,7 +292,7 @@ static void send_outcome(struct pccl_master *m, struct pccl_peer_group *group, c
                        .choice_count = op->class == PCCL_CLASS_NONE && op->choice.why != PCCL_CHOICE_NONE,
                        .reason = pccl_bytes_of_text(&op->reason)}};
     for (uint32_t i = 0; i < all.count; i++) {
-        note_told(group, all.members[i], op->decision);
+        note_sent(group, all.members[i], op->decision);
         pccl_master_send(m, all.members[i], &msg, op->decision);
     }
 }

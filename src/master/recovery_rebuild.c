@@ -160,12 +160,12 @@ static struct pccl_attributes answer_for(const struct pccl_master *m, const stru
         const struct pccl_msg_resume_round *round = reported_by(m, m->remotes[i], group, kind);
         if (round == NULL)
             continue;
-        const struct pccl_attributes *told = &round->attributes;
+        const struct pccl_attributes *reported = &round->attributes;
         if (m->remotes[i]->group_number == number)
-            return *told;
+            return *reported;
         for (uint32_t k = 0; k < m->remote_count; k++) {
             const struct pccl_report *list = m->remotes[k]->report;
-            if (list != NULL && list->ended && pccl_epoch_equal(&list->fields.epoch, &told->epoch))
+            if (list != NULL && list->ended && pccl_epoch_equal(&list->fields.epoch, &reported->epoch))
                 answer = attributes_of(list, number);
         }
     }
@@ -211,7 +211,7 @@ static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law
  * Sends missed results of rounds. A member without one is an era behind, and must receive it before outcomes of the new
  * era. It had voted, because otherwise the round could not have been decided.
  */
-static void tell_missed_rounds(struct pccl_master *m)
+static void send_missed_rounds(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
@@ -441,7 +441,7 @@ static void announce_reported(struct pccl_master *m, struct pccl_peer_group *gro
 
 /* ---- conclusion ---- */
 
-static void tell_recovered(struct pccl_master *m)
+static void send_recovered(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
@@ -491,7 +491,7 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
     merge_reports(m, false);
     pccl_master_judge_lone_aborts(m);
     rebuild_answers(m, law);
-    tell_missed_rounds(m);
+    send_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce_reported(m, m->groups[i]);
     for (uint32_t i = 0; i < m->group_count; i++)
@@ -499,7 +499,7 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
     pccl_master_recovery_epoch(m, &law_epoch, next_inc(m, highest), m->member_count == law_count);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_request_subgroup_links(m, m->groups[i]);
-    tell_recovered(m);
+    send_recovered(m);
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s continues: %u of %u members", pccl_id_str(&m->lineage),
                     m->member_count, law_count);
     free_reports(m);

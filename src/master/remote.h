@@ -46,7 +46,7 @@ struct pccl_remote {
     bool stuck;
     uint64_t received_us, spoke_us, warm_since_us;
     /* PENDING: time at which the master logs that it is not admitted; UINT64_MAX: already logged */
-    uint64_t tell_us;
+    uint64_t log_us;
     struct pccl_queue *queue; /* queue of a PENDING peer that is not departing; otherwise NULL */
     struct pccl_site *site;   /* NULL when `queue` is NULL */
     struct pccl_list_node in_queue;
@@ -91,8 +91,8 @@ struct pccl_remote {
     uint32_t number; /* rank among the members in order of places; used in problems and reports */
     struct pccl_master_test test;
 
-    uint64_t told_us, told_step; /* time and content of its last training report; 0: none */
-    double told_loss;
+    uint64_t training_us, training_step; /* time and content of its last training report; 0: none */
+    double training_loss;
 
     struct pccl_link_intent *intents;
     uint32_t intent_count, intent_capacity;

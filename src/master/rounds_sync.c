@@ -126,12 +126,12 @@ static bool gives(const struct pccl_remote *remote)
            pccl_ballot_gives(&part->ballot);
 }
 
-static bool is_told_of(const struct pccl_sync_part *part, const struct pccl_id *donor)
+static bool knows_donor(const struct pccl_sync_part *part, const struct pccl_id *donor)
 {
     return pccl_id_find(part->donors, part->donor_count, donor) < part->donor_count;
 }
 
-static void tell_donor(struct pccl_master *m, struct pccl_remote *to, const struct pccl_remote *donor)
+static void name_donor(struct pccl_master *m, struct pccl_remote *to, const struct pccl_remote *donor)
 {
     struct pccl_sync_part *part = to->sync_part;
     PCCL_ASSERT(to->group->sync_proven && part->donor_count < PCCL_STATE_DONORS_MAX);
@@ -161,8 +161,8 @@ static void name_donors(struct pccl_master *m, struct pccl_remote *to)
     for (int pass = part->ballot.takes_unequal ? 0 : 1; pass < 2; pass++) {
         for (uint32_t i = 1; i < group->ring_count && part->donor_count < PCCL_STATE_DONORS_MAX; i++) {
             const struct pccl_remote *donor = group->ring[(to->position + i) % group->ring_count];
-            if (gives(donor) && !is_told_of(part, &donor->id) && (pass == 1 || donor->sync_part->holds_unequal))
-                tell_donor(m, to, donor);
+            if (gives(donor) && !knows_donor(part, &donor->id) && (pass == 1 || donor->sync_part->holds_unequal))
+                name_donor(m, to, donor);
         }
     }
 }
@@ -359,7 +359,7 @@ static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, co
         if (only == NULL)
             name_donors(m, group->ring[i]);
         else if (gives(only))
-            tell_donor(m, group->ring[i], only);
+            name_donor(m, group->ring[i], only);
     }
 }
 

@@ -34,6 +34,6 @@ void pccl_master_send_heartbeat(struct pccl_master *m, struct pccl_remote *remot
     uint64_t stable = remote->group != NULL ? remote->group->stable : 0;
     struct pccl_msg msg = {.type = PCCL_MSG_heartbeat, .as.heartbeat = {.answer = answer, .stable = stable}};
     pccl_master_send_loose(m, remote->conn, &msg, remote->session.received);
-    remote->session.told = remote->session.received;
+    remote->session.acked = remote->session.received;
     remote->spoke_us = m->now_us;
 }

@@ -50,9 +50,9 @@ static struct pccl_training_step *find_step(struct pccl_tally *tally, uint64_t s
 {
     uint64_t known = pccl_min_u64(tally->step_count, PCCL_TALLY_STEPS);
     for (uint64_t back = 1; back <= known; back++) {
-        struct pccl_training_step *told = &tally->steps[(tally->step_count - back) % PCCL_TALLY_STEPS];
-        if (told->step == step)
-            return told;
+        struct pccl_training_step *entry = &tally->steps[(tally->step_count - back) % PCCL_TALLY_STEPS];
+        if (entry->step == step)
+            return entry;
     }
     struct pccl_training_step *fresh = &tally->steps[tally->step_count++ % PCCL_TALLY_STEPS];
     *fresh = (struct pccl_training_step){.step = step};
@@ -61,11 +61,11 @@ static struct pccl_training_step *find_step(struct pccl_tally *tally, uint64_t s
 
 void pccl_tally_step(struct pccl_tally *tally, uint64_t step, double loss)
 {
-    struct pccl_training_step *told = find_step(tally, step);
+    struct pccl_training_step *entry = find_step(tally, step);
     if (!is_number(loss))
         return;
-    told->least = told->count == 0 || loss < told->least ? loss : told->least;
-    told->most = told->count == 0 || loss > told->most ? loss : told->most;
-    told->sum += loss;
-    told->count++;
+    entry->least = entry->count == 0 || loss < entry->least ? loss : entry->least;
+    entry->most = entry->count == 0 || loss > entry->most ? loss : entry->most;
+    entry->sum += loss;
+    entry->count++;
 }

@@ -41,7 +41,7 @@ static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight
     witness->time_us = witness->time_us / 2 + time_of(telemetry);
     for (uint32_t i = 0; i < telemetry->links_count; i++) {
         struct pccl_seen_link *link = &witness->links[i];
-        witness->told[i] = telemetry->links[i];
+        witness->latest_links[i] = telemetry->links[i];
         const struct pccl_seen_link *was = find_link(before, before_count, &telemetry->links[i].peer);
         *link = telemetry->links[i];
         link->bytes = pccl_min_u64(link->bytes, bytes_most);

@@ -40,7 +40,7 @@ struct pccl_witness {
     uint32_t link_count;
     uint64_t time_us;
     /* Figures of the latest report, in the same order. */
-    struct pccl_seen_link told[PCCL_TELEMETRY_LINKS_MAX];
+    struct pccl_seen_link latest_links[PCCL_TELEMETRY_LINKS_MAX];
     uint64_t ring_bytes, ring_left; /* operations under way: total bytes to send along the ring, and bytes left */
     struct pccl_instance instance;
     struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
@@ -66,7 +66,7 @@ struct pccl_verdict_entry {
     struct pccl_id peer, other; /* other: the receiver of a link; zero if the entry is about a peer */
     bool holds;                 /* true for a verdict */
     bool over;                  /* true for an ended verdict that pccl_verdicts_take_over has not returned yet */
-    bool told;                  /* for the caller: true once the members have received it */
+    bool sent;                  /* for the caller: true once the members have received it */
     bool seen;                  /* true if the present comparison, or after it the last one, confirms it */
     bool alone;                 /* slow link, last confirmation: neither end uses another link */
     bool enough;                /* true if the last comparison is sufficient to expel the peer (PROTOCOL 9.11) */

@@ -172,7 +172,7 @@ static bool suspect_links(struct pccl_judgment *j)
     for (uint32_t i = 0; i < j->witnesses->count; i++) {
         const struct pccl_witness *from = pccl_witness_fresh(j, i);
         for (uint32_t k = 0; from != NULL && k < from->link_count; k++) {
-            const struct pccl_seen_link *link = &from->told[k];
+            const struct pccl_seen_link *link = &from->latest_links[k];
             const struct pccl_witness *to = waiter(j, index_of(j, &link->peer));
             if (!is_stuck(from, link) || to == NULL || !waits_for(to, &from->id, PCCL_WAIT_DATA))
                 continue;

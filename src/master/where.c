@@ -285,19 +285,19 @@ void pccl_master_log_waiting_newcomers(struct pccl_master *m)
         votes += pccl_master_is_living_member(m->remotes[i]) && m->remotes[i]->votes[PCCL_ROUND_UPDATE];
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->tell_us == UINT64_MAX)
+        if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->log_us == UINT64_MAX)
             continue;
-        if (m->now_us >= remote->tell_us && m->member_count == 0) {
-            remote->tell_us = m->now_us + PCCL_ADMISSION_LOG_US; /* there is no member that could admit it */
-        } else if (m->now_us >= remote->tell_us) {
+        if (m->now_us >= remote->log_us && m->member_count == 0) {
+            remote->log_us = m->now_us + PCCL_ADMISSION_LOG_US; /* there is no member that could admit it */
+        } else if (m->now_us >= remote->log_us) {
             pccl_master_log(m, PCCL_LOG_WARN,
                             &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                             "peer %s has waited %s for admission: members admit it with comm.update_topology(), in C "
                             "pcclUpdateTopology; %u of %u have called it",
                             pccl_id_str(&remote->id), pccl_duration_str(PCCL_ADMISSION_LOG_US), votes, m->member_count);
-            remote->tell_us = UINT64_MAX;
+            remote->log_us = UINT64_MAX;
         }
-        pccl_master_arm(m, remote->tell_us);
+        pccl_master_arm(m, remote->log_us);
     }
 }
 

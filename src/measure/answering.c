@@ -9,8 +9,8 @@
 
 struct answerer {
     struct pccl_worker_link link;
-    uint64_t filler;        /* bytes of complete floods */
-    uint64_t told, told_us; /* bytes and time of the last flood_seen */
+    uint64_t filler;                /* bytes of complete floods */
+    uint64_t reported, reported_us; /* bytes and time of the last flood_seen */
 };
 
 static uint8_t *const nobody = NULL; /* destination of filler, which is discarded */
@@ -85,15 +85,15 @@ static enum pccl_channel_io take(struct pccl_worker_link *link)
 static void report_seen(struct answerer *answerer)
 {
     struct pccl_channel *channel = &answerer->link.channel;
-    uint64_t bytes = seen(answerer), fresh = bytes - answerer->told, now_us = pccl_now_us();
+    uint64_t bytes = seen(answerer), fresh = bytes - answerer->reported, now_us = pccl_now_us();
     if (channel->out_start < channel->out_end || fresh == 0 ||
-        (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->told_us < PCCL_MEASURE_SEEN_US))
+        (fresh < PCCL_MEASURE_SEEN_BYTES && now_us - answerer->reported_us < PCCL_MEASURE_SEEN_US))
         return;
     struct pccl_msg msg = {.type = PCCL_MSG_flood_seen, .as.flood_seen = {.bytes = bytes}};
     if (!pccl_channel_put_message(channel, &msg))
         return;
-    answerer->told = bytes;
-    answerer->told_us = now_us;
+    answerer->reported = bytes;
+    answerer->reported_us = now_us;
 }
 
 static void end(struct pccl_worker_link *link)

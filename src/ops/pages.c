@@ -214,10 +214,10 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
     }
     if (peer->fetching)
         pccl_json_number(json, "fetches_from", peer->donors);
-    if (peer->told_us != UINT64_MAX) {
-        pccl_json_number(json, "step", peer->told_step);
-        pccl_json_double(json, "loss", peer->told_loss);
-        pccl_json_number(json, "told_ms", peer->told_us / 1000);
+    if (peer->training_us != UINT64_MAX) {
+        pccl_json_number(json, "step", peer->training_step);
+        pccl_json_double(json, "loss", peer->training_loss);
+        pccl_json_number(json, "told_ms", peer->training_us / 1000);
     }
     pccl_json_string(json, "address", pccl_address_str(&peer->address));
     pccl_json_number(json, "last_word_ms", peer->received_us / 1000);

@@ -12,7 +12,7 @@ enum {
      * step
      */
     ERAS_KEPT = 64,
-    TELL_AGAIN_US = 1000000, /* pause between two log lines about changed choices */
+    LOG_AGAIN_US = 1000000, /* pause between two log lines about changed choices */
 };
 
 struct pccl_tag_choice {
@@ -20,7 +20,7 @@ struct pccl_tag_choice {
     uint64_t subgroup, tag;
     struct pccl_choice choice; /* CHOICE_NONE before the first committed use */
     uint64_t era;              /* era of the last committed use */
-    uint64_t told_us;          /* time of the outcome of that use; 0 after the next launch */
+    uint64_t outcome_us;       /* time of the outcome of that use; 0 after the next launch */
 };
 
 static uint64_t key_of(uint64_t subgroup, uint64_t tag) { return subgroup + tag; }
@@ -56,11 +56,11 @@ enum pccl_status pccl_peer_need_choice(struct pccl_peer *p, uint64_t subgroup, u
 uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
 {
     struct pccl_tag_choice *kept = find(p, subgroup, tag);
-    if (kept == NULL || kept->told_us == 0)
+    if (kept == NULL || kept->outcome_us == 0)
         return 0;
-    PCCL_ASSERT(p->now_us >= kept->told_us);
-    const uint64_t gap_us = pccl_max_u64(p->now_us - kept->told_us, 1);
-    kept->told_us = 0;
+    PCCL_ASSERT(p->now_us >= kept->outcome_us);
+    const uint64_t gap_us = pccl_max_u64(p->now_us - kept->outcome_us, 1);
+    kept->outcome_us = 0;
     return (uint32_t)pccl_min_u64(gap_us, UINT32_MAX);
 }
 
@@ -77,14 +77,14 @@ struct pccl_choice pccl_peer_choose(const struct pccl_peer *p, uint64_t subgroup
     return choice;
 }
 
-static void tell(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_choice *next)
+static void log_choice(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_choice *next)
 {
     struct pccl_descriptor descriptor = op->descriptor;
     struct pccl_text words;
     enum pccl_log_level level = PCCL_LOG_DEBUG;
-    if (p->choices_told_us == 0 || p->now_us >= p->choices_told_us + TELL_AGAIN_US) {
+    if (p->choices_logged_us == 0 || p->now_us >= p->choices_logged_us + LOG_AGAIN_US) {
         level = PCCL_LOG_INFO;
-        p->choices_told_us = p->now_us;
+        p->choices_logged_us = p->now_us;
     }
     pccl_text_clear(&words);
     pccl_choice_apply((enum pccl_level)next->level, &descriptor, &descriptor);
@@ -102,9 +102,9 @@ void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const s
     op->next_choice = *next;
     kept->choice = *next;
     kept->era = era_of(p);
-    kept->told_us = p->now_us;
+    kept->outcome_us = p->now_us;
     if (next->level != op->choice.level)
-        tell(p, op, next);
+        log_choice(p, op, next);
 }
 
 /* ---- forgetting ---- */

@@ -25,7 +25,7 @@ static void send_loose(struct pccl_peer *p, const struct pccl_msg *msg)
     size_t length = pccl_frame_size(msg);
     PCCL_ASSERT(length <= sizeof bytes);
     pccl_frame_encode(msg, 0, p->session.received, bytes);
-    p->session.told = p->session.received;
+    p->session.acked = p->session.received;
     pccl_peer_transmit(p, bytes, length);
 }
 

@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    BRIEF_US = 1000000,        /* minimum time for which a link for sends must be up to count as opened */
-    REPORT_AGAIN_US = 2000000, /* interval at which a lasting failure is reported again */
-    TELL_AGAIN_US = 120000000, /* interval at which unchanged figures are reported again */
-    NEWCOMER_PAUSE_MS = 500,   /* pause between attempts to dial a newcomer; doubles up to the following maximum */
+    BRIEF_US = 1000000,           /* minimum time for which a link for sends must be up to count as opened */
+    REPORT_AGAIN_US = 2000000,    /* interval at which a lasting failure is reported again */
+    FIGURES_AGAIN_US = 120000000, /* interval at which unchanged figures are reported again */
+    NEWCOMER_PAUSE_MS = 500,      /* pause between attempts to dial a newcomer; doubles up to the following maximum */
     NEWCOMER_PAUSE_MAX_MS = 8000,
     SHORTAGE_AGAIN_US = 1000000, /* interval at which a lasting shortage is reported again */
     SHORTAGE_LOG_US = 60000000,  /* interval at which it is logged again */
@@ -138,9 +138,9 @@ void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reas
     p->shortage = *reason;
     p->shortage_us = p->now_us;
     if (p->resuming || !p->up || !p->greeted ||
-        (p->shortage_told_us != 0 && p->now_us < p->shortage_told_us + SHORTAGE_AGAIN_US))
+        (p->shortage_sent_us != 0 && p->now_us < p->shortage_sent_us + SHORTAGE_AGAIN_US))
         return;
-    p->shortage_told_us = p->now_us;
+    p->shortage_sent_us = p->now_us;
     if (p->shortage_logged_us == 0 || p->now_us >= p->shortage_logged_us + SHORTAGE_LOG_US) {
         p->shortage_logged_us = p->now_us;
         pccl_peer_log(p, PCCL_LOG_WARN, "this peer cannot open or accept links: %s", reason->bytes);
@@ -170,11 +170,11 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     if (warm_up->answers ? !is_still_needed(p, link) : link == NULL)
         return;
     if (pccl_peer_knows_member(p, &warm_up->peer))
-        link->tell_us = UINT64_MAX; /* it is a member, so there is no admission to wait for */
+        link->log_us = UINT64_MAX; /* it is a member, so there is no admission to wait for */
     else if (!link->warm)
-        link->tell_us = p->now_us + p->config.where_ms * UINT64_C(1000);
+        link->log_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = link->warm || !warm_up->answers;
-    pccl_peer_arm(p, link->tell_us);
+    pccl_peer_arm(p, link->log_us);
     link->ticket = warm_up->ticket;
     link->candidate_count = warm_up->candidates_count;
     for (uint32_t i = 0; i < warm_up->candidates_count; i++)
@@ -366,9 +366,9 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 static void note_rejected(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_text *reason)
 {
     link->rejected_us = p->now_us;
-    if (link->rejected_told_us != 0 && p->now_us < link->rejected_told_us + REJECTED_US)
+    if (link->rejected_logged_us != 0 && p->now_us < link->rejected_logged_us + REJECTED_US)
         return;
-    link->rejected_told_us = p->now_us;
+    link->rejected_logged_us = p->now_us;
     pccl_peer_log(p, PCCL_LOG_WARN, "link closed: %s", reason->bytes);
 }
 
@@ -448,7 +448,7 @@ static void take_figures(struct pccl_peer *p, struct pccl_peer_link *link, uint3
     link->rtt_us = rtt_us != 0 ? rtt_us : link->rtt_us;
     link->rate = link->path_rate = rate;
     link->shared = shared;
-    link->told_us = p->now_us;
+    link->figures_us = p->now_us;
 }
 
 void pccl_peer_note_figures(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate)
@@ -469,7 +469,7 @@ void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *
         return;
     uint64_t rate = event->shared ? pccl_max_u64(link->path_rate, event->rate) : event->rate;
     bool moved = pccl_rtt_moved(link->rtt_us, event->rtt_us) || pccl_rate_moved(link->rate, rate);
-    if (!moved && (event->shared || p->now_us < link->told_us + TELL_AGAIN_US))
+    if (!moved && (event->shared || p->now_us < link->figures_us + FIGURES_AGAIN_US))
         return;
     take_figures(p, link, event->rtt_us, rate, event->shared);
     report_up(p, link);

@@ -46,7 +46,7 @@ void pccl_peer_forget_tests(struct pccl_peer *p)
 }
 
 /* Sends a result to the master. measurement->test is the number in the master's request. */
-static void tell_result(struct pccl_peer *p, const struct pccl_id *peer,
+static void send_result(struct pccl_peer *p, const struct pccl_id *peer,
                         const struct pccl_peer_measurement *measurement)
 {
     if (!measurement->failed)
@@ -89,7 +89,7 @@ void pccl_peer_measure(struct pccl_peer *p, const struct pccl_msg_measure *measu
         p->test.outstanding = true; /* the running test was begun for the previous master */
         p->test.number = measure->test;
     } else if (path != NULL && p->now_us < path->at_us + KEPT_US) {
-        tell_result(p, &path->peer,
+        send_result(p, &path->peer,
                     &(struct pccl_peer_measurement){.test = measure->test, .rtt_us = path->rtt_us, .rate = path->rate});
     } else {
         begin_test(p, measure);
@@ -103,12 +103,12 @@ void pccl_peer_measured(struct pccl_peer *p, const struct pccl_peer_measurement 
     if (!wanted)
         return;
     bool undisturbed = p->test.outstanding || !p->up || p->resuming; /* no other master runs tests at the same time */
-    struct pccl_peer_measurement told = *measurement;
-    told.test = p->test.number;
+    struct pccl_peer_measurement reported = *measurement;
+    reported.test = p->test.number;
     if (!measurement->failed && undisturbed)
         keep_tested(p, measurement);
     if (p->test.outstanding)
-        tell_result(p, &p->test.peer, &told);
+        send_result(p, &p->test.peer, &reported);
     p->test.outstanding = p->test.running = false;
 }
 

@@ -70,18 +70,19 @@ struct pccl_peer_link {
     bool asked;         /* true if `want_link` was sent and the master has not answered */
     uint64_t able_us;   /* time since which it could be opened: time of that answer, or of its last loss */
     uint64_t up_us;     /* time at which it was last opened */
-    uint64_t tell_us;   /* warm: time at which to log that no member admits the newcomer; UINT64_MAX: never */
+    uint64_t log_us;    /* warm: time at which to log that no member admits the newcomer; UINT64_MAX: never */
     enum pccl_dial_state out;
     bool in_up;
     uint64_t retry_us, reported_us;
     uint32_t pause_ms;
-    uint32_t rtt_us;        /* last round trip reported to the master; 0: unknown */
-    uint64_t rate, told_us; /* last rate reported to the master; time of that report */
-    uint64_t path_rate;     /* last rate reported, possibly for an earlier connection; 0: unknown */
-    bool shared;            /* true if other links shared the line when the rate was measured */
-    enum pccl_link_end how; /* end of the last attempt or link */
+    uint32_t rtt_us;           /* last round trip reported to the master; 0: unknown */
+    uint64_t rate, figures_us; /* last rate reported to the master; time of that report */
+    uint64_t path_rate;        /* last rate reported, possibly for an earlier connection; 0: unknown */
+    bool shared;               /* true if other links shared the line when the rate was measured */
+    enum pccl_link_end how;    /* end of the last attempt or link */
     bool failed;
-    uint64_t rejected_us, rejected_told_us; /* times of the last invalid message, and of its last log line; 0: never */
+    uint64_t rejected_us,
+        rejected_logged_us; /* times of the last invalid message, and of its last log line; 0: never */
 };
 
 struct pccl_use {
@@ -189,8 +190,8 @@ struct pccl_peer {
     uint64_t connect_since_us, connect_deadline_us, connect_where_us;
     /* time until which the master founds no run, because an earlier one may exist; 0: none */
     uint64_t hold_us;
-    uint64_t training_told_us;   /* time of the last training report to the master; 0: never */
-    uint64_t admissions_told_us; /* time of the last log line that newcomers wait */
+    uint64_t training_sent_us;     /* time of the last training report to the master; 0: never */
+    uint64_t admissions_logged_us; /* time of the last log line that newcomers wait */
     struct pccl_vote_call calls[PCCL_ROUND_KINDS];
     struct pccl_sync_call sync;
     struct pccl_test_call test;
@@ -227,8 +228,8 @@ struct pccl_peer {
     uint64_t arrivals;              /* counter that puts announcements and choices of senders into one order */
     struct pccl_table asks;         /* by tag */
     struct pccl_list_node asks_due;
-    struct pccl_table choices; /* choices of automatic codecs, by tag */
-    uint64_t choices_told_us;  /* time of the last log line about a changed choice */
+    struct pccl_table choices;  /* choices of automatic codecs, by tag */
+    uint64_t choices_logged_us; /* time of the last log line about a changed choice */
 
     /* Subgroups. */
     struct pccl_table subgroups;        /* by name */
@@ -239,7 +240,7 @@ struct pccl_peer {
     struct pccl_gone_end gone[PCCL_GONE_KEPT]; /* latest ends of connections, a circular buffer */
     uint64_t gone_count;
     /* times of the last shortage, its report and its log line; 0: never */
-    uint64_t shortage_us, shortage_told_us, shortage_logged_us;
+    uint64_t shortage_us, shortage_sent_us, shortage_logged_us;
     struct pccl_text shortage; /* reason of the shortage */
 };
 

@@ -199,7 +199,7 @@ void pccl_peer_mark_ended(struct pccl_peer *p, struct pccl_peer_subgroup *subgro
 
 /* ---- closing, reporting ---- */
 
-static void tell_closed(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
+static void send_closed(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_subgroup_end, .as.subgroup_end = {.subgroup = subgroup->name}};
     if (!p->resuming)
@@ -212,7 +212,7 @@ void pccl_peer_close_subgroup(struct pccl_peer *p, uint64_t name)
     PCCL_ASSERT(subgroup != NULL && !subgroup->all.closed);
     subgroup->all.closed = true;
     if (!subgroup->all.ended)
-        tell_closed(p, subgroup);
+        send_closed(p, subgroup);
     pccl_peer_forget_subgroup(p, subgroup);
 }
 
@@ -221,7 +221,7 @@ void pccl_peer_resend_closings(struct pccl_peer *p)
     for (struct pccl_table_node *node = pccl_table_first(&p->subgroups); node != NULL;
          node = pccl_table_after(&p->subgroups, node))
         if (of_node(node)->all.closed)
-            tell_closed(p, of_node(node));
+            send_closed(p, of_node(node));
 }
 
 static void report(struct pccl_peer *p, const struct pccl_peer_subgroup *subgroup)

@@ -20,20 +20,20 @@ static bool is_among(const struct pccl_peer_verdict *verdicts, uint32_t count, u
     return false;
 }
 
-static void take(struct pccl_peer *p, const struct pccl_verdict *told)
+static void take(struct pccl_peer *p, const struct pccl_verdict *received)
 {
     struct pccl_peer_verdict *verdict = &p->verdicts[p->verdict_count++];
     *verdict =
-        (struct pccl_peer_verdict){.number = told->number,
-                                   .since_us = p->now_us - pccl_min_u64(p->now_us, told->for_ms * UINT64_C(1000)),
-                                   .class = told->class,
-                                   .peer = told->peer,
-                                   .other = told->other};
-    pccl_peer_take_reason(p, &verdict->evidence, &told->evidence);
-    pccl_peer_take_reason(p, &verdict->action, &told->action);
+        (struct pccl_peer_verdict){.number = received->number,
+                                   .since_us = p->now_us - pccl_min_u64(p->now_us, received->for_ms * UINT64_C(1000)),
+                                   .class = received->class,
+                                   .peer = received->peer,
+                                   .other = received->other};
+    pccl_peer_take_reason(p, &verdict->evidence, &received->evidence);
+    pccl_peer_take_reason(p, &verdict->action, &received->action);
 }
 
-static void tell(struct pccl_peer *p, const struct pccl_peer_verdict *verdict)
+static void log_verdict(struct pccl_peer *p, const struct pccl_peer_verdict *verdict)
 {
     struct pccl_text words;
     pccl_text_clear(&words);
@@ -54,7 +54,7 @@ void pccl_peer_take_verdicts(struct pccl_peer *p, const struct pccl_msg_verdicts
         while (k < known_count && known[k] != verdicts->verdicts[i].number)
             k++;
         if (k == known_count)
-            tell(p, &p->verdicts[i]);
+            log_verdict(p, &p->verdicts[i]);
     }
     for (uint32_t k = 0; k < known_count; k++)
         if (!is_among(p->verdicts, p->verdict_count, known[k]))

@@ -69,28 +69,28 @@ void pccl_peer_wait_ended(struct pccl_peer *p)
  * Logs that newcomers wait. Any peer may be a newcomer, so there may be many: logs one line for all that are due, at
  * most once per where_ms.
  */
-static void tell_admissions(struct pccl_peer *p)
+static void log_admissions(struct pccl_peer *p)
 {
     bool votes = p->calls[PCCL_ROUND_UPDATE].outstanding; /* that call then reports the missing members */
-    bool early = p->now_us < p->admissions_told_us + p->config.where_ms * UINT64_C(1000);
+    bool early = p->now_us < p->admissions_logged_us + p->config.where_ms * UINT64_C(1000);
     const struct pccl_id *first = NULL;
     bool others = false;
     for (uint32_t i = 0; i < p->link_count; i++) {
         struct pccl_peer_link *link = &p->links[i];
-        if (!link->warm || link->tell_us == UINT64_MAX)
+        if (!link->warm || link->log_us == UINT64_MAX)
             continue;
-        if (p->now_us >= link->tell_us && (votes || early)) {
-            link->tell_us = pccl_peer_next_where(p);
-        } else if (p->now_us >= link->tell_us) {
+        if (p->now_us >= link->log_us && (votes || early)) {
+            link->log_us = pccl_peer_next_where(p);
+        } else if (p->now_us >= link->log_us) {
             others = first != NULL;
             first = first != NULL ? first : &link->id;
-            link->tell_us = UINT64_MAX;
+            link->log_us = UINT64_MAX;
         }
-        pccl_peer_arm(p, link->tell_us);
+        pccl_peer_arm(p, link->log_us);
     }
     if (first == NULL)
         return;
-    p->admissions_told_us = p->now_us;
+    p->admissions_logged_us = p->now_us;
     pccl_peer_log(p, PCCL_LOG_WARN, "peer %s has waited %u ms for admission: members admit it " ADMITTED_BY "%s",
                   pccl_id_str(first), p->config.where_ms, others ? "; other peers are waiting as well" : "");
 }
@@ -118,7 +118,7 @@ static void describe_admission(struct pccl_peer *p)
 void pccl_peer_tick_admissions(struct pccl_peer *p)
 {
     if (p->state == PCCL_PEER_MEMBER)
-        tell_admissions(p);
+        log_admissions(p);
     if (p->state != PCCL_PEER_PENDING || !p->connect_outstanding)
         return;
     if (p->now_us >= p->connect_where_us) {
@@ -258,9 +258,9 @@ enum pccl_status pccl_peer_report_training(struct pccl_peer *p, const struct pcc
 {
     if (p->state != PCCL_PEER_MEMBER)
         return PCCL_USAGE;
-    if (p->resuming || !p->up || (p->training_told_us != 0 && p->now_us < p->training_told_us + TRAINING_PAUSE_US))
+    if (p->resuming || !p->up || (p->training_sent_us != 0 && p->now_us < p->training_sent_us + TRAINING_PAUSE_US))
         return PCCL_OK;
-    p->training_told_us = p->now_us;
+    p->training_sent_us = p->now_us;
     pccl_peer_send(p, &(struct pccl_msg){.type = PCCL_MSG_training, .as.training = *training});
     return PCCL_OK;
 }

@@ -9,7 +9,7 @@
 
 enum {
     LARGE_BYTES = 64 << 10, /* minimum size of a chunk after which the machine may request more at once */
-    TELL_EVERY_US = 100000,
+    PUBLISH_EVERY_US = 100000,
 };
 
 static struct pccl_synchronizer *synchronizer_of(const struct pccl_sync_asker *asker)
@@ -43,12 +43,12 @@ static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reaso
 }
 
 /* Publishes the progress. Does so only at intervals, because the sum is over all tensors. */
-static void tell_progress(struct pccl_synchronizer *synchronizer, const struct pccl_fetch *machine)
+static void publish_progress(struct pccl_synchronizer *synchronizer, const struct pccl_fetch *machine)
 {
     uint64_t now_us = pccl_now_us();
-    if (synchronizer->told_us != 0 && now_us < synchronizer->told_us + TELL_EVERY_US)
+    if (synchronizer->published_us != 0 && now_us < synchronizer->published_us + PUBLISH_EVERY_US)
         return;
-    synchronizer->told_us = now_us;
+    synchronizer->published_us = now_us;
     uint64_t done = pccl_fetch_bytes(machine);
     if (atomic_load_explicit(&synchronizer->fetch_since_us, memory_order_relaxed) == 0)
         atomic_store_explicit(&synchronizer->fetch_since_us, now_us, memory_order_relaxed);
@@ -80,7 +80,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
     if (!wanted)
         return;
     synchronizer->received += asker->arrival.length;
-    tell_progress(synchronizer, machine_of(asker));
+    publish_progress(synchronizer, machine_of(asker));
     pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works, so its attempts are counted from here */
 }
 

@@ -121,7 +121,7 @@ struct pccl_synchronizer {
     struct pccl_sync_fetching fetching;
     uint64_t sent, received;
     /* Progress of the fetch, for other threads. */
-    uint64_t told_us;
+    uint64_t published_us;
     _Atomic uint64_t fetched, to_fetch, fetch_since_us;
 };
 

@@ -55,7 +55,7 @@ enum pccl_status pccl_session_push(struct pccl_session *session, const struct pc
     entry->mark = mark;
     entry->length = (uint32_t)length;
     pccl_frame_encode(msg, entry->sequence, session->received, entry->frame);
-    session->told = session->received;
+    session->acked = session->received;
 
     if (session->newest != NULL)
         session->newest->next = entry;
@@ -103,12 +103,12 @@ const struct pccl_session_entry *pccl_session_unacknowledged(const struct pccl_s
 
 bool pccl_session_owes_acknowledgment(const struct pccl_session *session)
 {
-    return session->received - session->told >= PCCL_SESSION_ACK_EVERY;
+    return session->received - session->acked >= PCCL_SESSION_ACK_EVERY;
 }
 
 bool pccl_session_is_sound(const struct pccl_session *session)
 {
-    return session->told <= session->received && session->sent - session->acknowledged == session->queued_count &&
+    return session->acked <= session->received && session->sent - session->acknowledged == session->queued_count &&
            (session->oldest != NULL) == (session->queued_count > 0) &&
            (session->newest != NULL) == (session->queued_count > 0) &&
            (session->oldest == NULL || session->oldest->sequence == session->acknowledged + 1) &&

@@ -21,7 +21,7 @@ struct pccl_session {
     uint64_t sent;         /* last number assigned */
     uint64_t acknowledged; /* last number acknowledged by the other side */
     uint64_t received;     /* last number received from the other side */
-    uint64_t told;         /* last number acknowledged to the other side */
+    uint64_t acked;        /* last number acknowledged to the other side */
 };
 
 void pccl_session_init(struct pccl_session *session, const struct pccl_memory *memory);

@@ -375,7 +375,7 @@ void scenario_f26_beside(struct sim *sim)
     WAIT(sim, 100, scenario_is_over(first, PCCL_CALL_CONNECT));
     MUST(sim, first->machine->state == PCCL_PEER_MEMBER && second->machine->state == PCCL_PEER_PENDING);
     scenario_run_ms(sim, 1);
-    MUST(sim, first->machine->admissions_told_us != 0);
+    MUST(sim, first->machine->admissions_logged_us != 0);
 }
 
 /*

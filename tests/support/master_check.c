@@ -494,8 +494,7 @@ static const char *check_deadlines_of(const struct pccl_master *m, const struct 
     PCCL_RULE(remote->conn == 0 || wakes_for(m, remote->spoke_us + heartbeat_us), "heartbeats are sent in time");
     PCCL_RULE(remote->look_again_us == 0 || m->shut || wakes_for(m, remote->look_again_us),
               "a port is dialed again in time");
-    PCCL_RULE(remote->queue == NULL || wakes_for(m, remote->tell_us),
-              "a newcomer that nobody admits is logged in time");
+    PCCL_RULE(remote->queue == NULL || wakes_for(m, remote->log_us), "a newcomer that nobody admits is logged in time");
     PCCL_RULE(!tests || wakes_for(m, remote->test.until_us), "a test ends in time");
     return NULL;
 }

@@ -368,7 +368,7 @@ static const char *check_deadlines(const struct pccl_peer *p)
         const struct pccl_peer_link *link = &p->links[i];
         PCCL_RULE(link->retry_us == 0 || p->deadline_us <= link->retry_us, "a link is dialed again when that is due");
         PCCL_RULE(!link->warm || p->state != PCCL_PEER_MEMBER ||
-                      p->deadline_us <= pccl_max_u64(p->now_us, link->tell_us),
+                      p->deadline_us <= pccl_max_u64(p->now_us, link->log_us),
                   "a newcomer that waits for admission is logged in time");
     }
     return check_deadlines_of_calls(p);

@@ -108,7 +108,7 @@ TEST(master_rules)
     BREAKS(pccl_master_check, m, member->session.sent, 9,
            "a session keeps exactly the messages that are not acknowledged");
     BREAKS(pccl_master_check, m, newcomer->queue->count, 2, "a queue is not empty, and its count is right");
-    BREAKS(pccl_master_check, m, newcomer->tell_us, 3, "a newcomer that nobody admits is logged in time");
+    BREAKS(pccl_master_check, m, newcomer->log_us, 3, "a newcomer that nobody admits is logged in time");
     BREAKS(pccl_master_check, m, group->behind, 5, "the number of members that are behind is right");
     BREAKS(pccl_master_check, m, group->changed, true, "a ring changes and its epoch is made in one step");
     BREAKS(pccl_master_check, m, group->held_count, 1, "the number of held aborts is right");

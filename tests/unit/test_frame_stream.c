@@ -155,7 +155,7 @@ static void queue_unnumbered(struct side *side, const struct pccl_msg *msg, uint
     uint8_t frame[512];
     assert_true(pccl_frame_size(msg) <= sizeof frame);
     pccl_frame_encode(msg, 0, acknowledged, frame);
-    side->session.told = acknowledged;
+    side->session.acked = acknowledged;
     queue_bytes(side, frame, pccl_frame_size(msg));
 }
 

@@ -38,15 +38,15 @@ static struct pccl_figures figures(void)
                                              .received_us = 1500000,
                                              .rate = 125000000,
                                              .rtt_us = 900,
-                                             .told_us = UINT64_MAX};
+                                             .training_us = UINT64_MAX};
     }
     peers[0].predicted = 5000;
     peers[0].achieved = 4000;
     peers[0].fetching = true;
     peers[0].donors = 2;
-    peers[0].told_us = 3000;
-    peers[0].told_step = 7;
-    peers[0].told_loss = 2.5;
+    peers[0].training_us = 3000;
+    peers[0].training_step = 7;
+    peers[0].training_loss = 2.5;
     memcpy(peers[0].name, "tr\"1", 4);
     memcpy(peers[2].name, "slow", 4);
     peers[0].place = (struct pccl_place){
@@ -369,9 +369,9 @@ TEST(the_largest_run_fits)
     for (uint32_t i = 0; i < PCCL_PEERS_MAX; i++) {
         many[i] = peers[0];
         many[i].group = many[i].rank = many[i].position = many[i].rtt_us = UINT32_MAX;
-        many[i].told_us = UINT64_MAX - 1;
-        many[i].told_step = many[i].predicted = many[i].achieved = UINT64_MAX;
-        many[i].told_loss = -1.23456789e-300;
+        many[i].training_us = UINT64_MAX - 1;
+        many[i].training_step = many[i].predicted = many[i].achieved = UINT64_MAX;
+        many[i].training_loss = -1.23456789e-300;
         many[i].donors = UINT32_MAX;
         many[i].rate = many[i].received_us = many[i].place.detail = many[i].place.since_us = UINT64_MAX;
         many[i].place.collective = PCCL_COALESCED;

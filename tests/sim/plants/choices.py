@@ -71,7 +71,7 @@ PLANTS = [
         [], ["choice-share"],
         [
             ("src/peer/choices.c",
-             "kept->told_us = 0; return (uint32_t)pccl_min_u64(gap_us, UINT32_MAX);",
+             "kept->outcome_us = 0; return (uint32_t)pccl_min_u64(gap_us, UINT32_MAX);",
              "return (uint32_t)pccl_min_u64(gap_us, UINT32_MAX);"),
         ]),
     Bug("the_last_word_on_gaps_counts",

@@ -160,7 +160,7 @@ PLANTS = [
              "if (round != m->rounds[kind]) {",
              "if (false) {"),
             ("src/master/recovery_rebuild.c",
-             "tell_missed_rounds(m);",
+             "send_missed_rounds(m);",
              ""),
             ("src/peer/rounds.c",
              "if (round->round < p->rounds[kind]) return;",
