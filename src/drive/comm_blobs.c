@@ -137,12 +137,12 @@ static void give(struct pccl_comm_op *operation)
 
 static size_t bytes_of(const struct blobs *blobs) { return sizeof *blobs + blobs->count * sizeof *blobs->own; }
 
-static void end(struct pccl_comm_op *operation, bool well)
+static void end(struct pccl_comm_op *operation, bool succeeded)
 {
     struct blobs *blobs = operation->part;
     if (!blobs)
         return;
-    if (well)
+    if (succeeded)
         give(operation);
     if (!blobs->is_given)
         free_memory(blobs->memory);

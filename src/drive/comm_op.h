@@ -49,7 +49,7 @@ struct pccl_comm_composition {
     /* Passes all new arrivals to the caller, on the thread that awaits. Releases the lock during each callback. */
     void (*show)(struct pccl_communicator *comm, struct pccl_comm_op *operation);
     /* Frees the operation's part. After a success the caller owns the result. */
-    void (*end)(struct pccl_comm_op *operation, bool well);
+    void (*end)(struct pccl_comm_op *operation, bool succeeded);
 };
 
 struct pccl_comm_op {
@@ -124,8 +124,8 @@ bool pccl_comm_op_is_ending(const struct pccl_comm_op *operation);
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm,
                                                               const struct pccl_founding *founding,
                                                               struct pccl_comm_op **operation, struct pccl_why *why);
-/* Frees an operation that was not launched or has left its table. `well` is true if it succeeded. */
-void pccl_comm_op_release(struct pccl_comm_op *operation, bool well);
+/* Frees an operation that was not launched or has left its table. `succeeded` is true if it succeeded. */
+void pccl_comm_op_release(struct pccl_comm_op *operation, bool succeeded);
 /* Returns the operation that this handle launched under this name, or NULL. */
 struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t name);
 /*

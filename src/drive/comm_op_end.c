@@ -24,14 +24,14 @@ static void cancel_wait_expiry(struct pccl_communicator *comm, struct pccl_comm_
     operation->wait_expires_us = 0;
 }
 
-void pccl_comm_op_release(struct pccl_comm_op *operation, bool well)
+void pccl_comm_op_release(struct pccl_comm_op *operation, bool succeeded)
 {
     if (operation->composed)
-        operation->composed->end(operation, well);
+        operation->composed->end(operation, succeeded);
     pccl_release(pccl_heap(), operation->arrivals.from, operation->members->count * sizeof *operation->arrivals.from);
     if (operation->buffers.result.list)
         pccl_contribution_drop_result(operation);
-    pccl_comm_feedback_end(operation->feedback, well);
+    pccl_comm_feedback_end(operation->feedback, succeeded);
     pccl_comm_members_drop(operation->members);
     pccl_release(pccl_heap(), operation, sizeof *operation);
 }

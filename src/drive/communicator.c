@@ -239,7 +239,7 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
     open_local(comm);
     comm->listener = (struct pccl_listener){.loop = &comm->reactor.loop,
                                             .local = comm->local,
-                                            .hears_offers = pccl_params_use_pipes(&comm->params),
+                                            .accepts_pipes = pccl_params_use_pipes(&comm->params),
                                             .memory = pccl_heap(),
                                             .hash = &comm->hash,
                                             .strangers_max = PCCL_STRANGERS_MAX,

@@ -504,7 +504,7 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
         break;
     }
     decide(m, all_is_read);
-    if (from != NULL && !from->departing && pccl_session_owes_acknowledgment(&from->session))
+    if (from != NULL && !from->departing && pccl_session_needs_acknowledgment(&from->session))
         pccl_master_send_heartbeat(m, from, false);
 }
 

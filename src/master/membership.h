@@ -66,10 +66,11 @@ void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_gr
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
 /*
- * Does the same after a restart, with epoch (inc, 1). Members that reported another epoch than law_epoch receive the
+ * Does the same after a restart, with epoch (inc, 1). Members that reported another epoch than winning_epoch receive the
  * whole member list; without `all_here` all members receive it.
  */
-void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here);
+void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *winning_epoch, uint32_t inc,
+                                bool all_here);
 /* Sends a newcomer its admission and the state that the members already have. */
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /*

@@ -214,8 +214,8 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
     pccl_master_send_names(m, to, change->added, change->added_count);
     pccl_master_send(m, to, &msg, 0);
     if (group->changed) {
-        to->owes_view_ack = true;
-        to->views_owed++;
+        to->awaits_view_ack = true;
+        to->unacknowledged_views++;
     }
     pccl_release(&m->memory, ring, change->ring_count * sizeof *ring);
 }
@@ -295,9 +295,10 @@ void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *add
  * others. Views change only where necessary, so operations continue. Finally requests all links, because this master
  * knows of none.
  */
-void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *law_epoch, uint32_t inc, bool all_here)
+void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *winning_epoch, uint32_t inc,
+                                bool all_here)
 {
-    PCCL_ASSERT(inc > law_epoch->inc);
+    PCCL_ASSERT(inc > winning_epoch->inc);
     struct pccl_text why;
     pccl_text_format(&why, "the master has restarted");
     m->epoch = (struct pccl_epoch){.inc = inc, .number = 1};
@@ -312,7 +313,8 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
         if (!pccl_master_is_living_member(to))
             continue;
         PCCL_ASSERT(to->report != NULL);
-        change.full = !all_here || to->report->renumbered || !pccl_epoch_equal(&to->report->fields.epoch, law_epoch);
+        change.full =
+            !all_here || to->report->renumbered || !pccl_epoch_equal(&to->report->fields.epoch, winning_epoch);
         change.added = change.full ? members : NULL;
         change.added_count = change.full ? count : 0;
         if (members == NULL)

@@ -329,7 +329,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
 bool pccl_master_is_view_known(const struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
-        if (group->ring[i]->owes_view_ack)
+        if (group->ring[i]->awaits_view_ack)
             return false;
     return true;
 }

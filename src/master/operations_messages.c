@@ -238,7 +238,7 @@ static void take_abort_request(struct pccl_master *m, struct pccl_remote *from,
 /* Returns true if the master has sent this view to the member and the member has not acknowledged it. */
 static bool may_acknowledge(const struct pccl_remote *from, const struct pccl_msg_view_ack *ack)
 {
-    return from->views_owed > 0 && pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
+    return from->unacknowledged_views > 0 && pccl_epoch_compare(&ack->view, &from->view_acknowledged) > 0 &&
            pccl_epoch_compare(&ack->view, &from->group->view) <= 0;
 }
 
@@ -273,13 +273,13 @@ static void take_view_ack(struct pccl_master *m, struct pccl_remote *from, const
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it acknowledged a view that it never received");
         return;
     }
-    from->views_owed--;
+    from->unacknowledged_views--;
     from->view_acknowledged = ack->view;
     for (uint32_t i = 0; i < ack->instances_count && !from->departing; i++)
         aborted_by_view(m, from, &ack->instances[i]);
     if (from->departing || !pccl_epoch_equal(&ack->view, &from->group->view))
         return;
-    from->owes_view_ack = false;
+    from->awaits_view_ack = false;
     if (from->group->held_count > 0)
         release_held_of(m, from->group);
 }

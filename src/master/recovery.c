@@ -220,7 +220,7 @@ static bool knows_numbers(const struct pccl_report *report)
 }
 
 /* Counts, for each member, the reports that confirm and contradict its admission number in the winning epoch. */
-static void count_numbers(const struct pccl_master *m, const struct pccl_report *law)
+static void count_numbers(const struct pccl_master *m, const struct pccl_report *winner)
 {
     uint32_t alike = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -230,19 +230,19 @@ static void count_numbers(const struct pccl_master *m, const struct pccl_report 
         report->admitted = 0;
         report->renumbered = false;
     }
-    for (uint32_t k = 0; k < law->fields.members_count; k++) {
-        const struct pccl_remote *named = pccl_master_find(m, &law->members[k].peer);
+    for (uint32_t k = 0; k < winner->fields.members_count; k++) {
+        const struct pccl_remote *named = pccl_master_find(m, &winner->members[k].peer);
         if (named != NULL && named->report != NULL)
-            named->report->admitted = law->members[k].admitted;
+            named->report->admitted = winner->members[k].admitted;
     }
     for (uint32_t i = 0; i < m->remote_count; i++)
-        alike += knows_numbers(m->remotes[i]->report) && has_lists_alike(m->remotes[i]->report, law);
+        alike += knows_numbers(m->remotes[i]->report) && has_lists_alike(m->remotes[i]->report, winner);
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (m->remotes[i]->report != NULL)
             m->remotes[i]->report->confirmed = alike;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
-        if (!knows_numbers(report) || has_lists_alike(report, law))
+        if (!knows_numbers(report) || has_lists_alike(report, winner))
             continue;
         for (uint32_t k = 0; k < report->fields.members_count; k++) {
             const struct pccl_remote *named = named_first(m, report, k);
@@ -262,12 +262,12 @@ static void count_numbers(const struct pccl_master *m, const struct pccl_report 
 static bool expel_misnumberers(struct pccl_master *m)
 {
     struct pccl_remote *best = pccl_master_highest_report(m);
-    const struct pccl_report *law = best->report;
+    const struct pccl_report *winner = best->report;
     bool any = false;
-    count_numbers(m, law);
+    count_numbers(m, winner);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_report *report = m->remotes[i]->report;
-        if (!knows_numbers(report) || has_lists_alike(report, law))
+        if (!knows_numbers(report) || has_lists_alike(report, winner))
             continue;
         for (uint32_t k = 0; k < report->fields.members_count; k++) {
             const struct pccl_remote *remote = pccl_master_find(m, &report->members[k].peer);
@@ -289,11 +289,11 @@ static bool expel_misnumberers(struct pccl_master *m)
 /* ---- completeness of the reports ---- */
 
 /* Returns the number of members of the winning epoch that have reported. */
-static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *law)
+static uint32_t count_here(const struct pccl_master *m, const struct pccl_report *winner)
 {
     uint32_t here = 0;
-    for (uint32_t i = 0; i < law->fields.members_count; i++) {
-        const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
+    for (uint32_t i = 0; i < winner->fields.members_count; i++) {
+        const struct pccl_remote *remote = pccl_master_find(m, &winner->members[i].peer);
         here += remote != NULL && pccl_master_has_reported(remote);
     }
     return here;
@@ -316,18 +316,18 @@ static bool is_dead(const struct pccl_master *m, const struct pccl_id *id, uint3
     return first;
 }
 
-static bool may_conclude(struct pccl_master *m, const struct pccl_report *law)
+static bool may_conclude(struct pccl_master *m, const struct pccl_report *winner)
 {
-    uint32_t here = count_here(m, law), dead = 0, count = law->fields.members_count;
+    uint32_t here = count_here(m, winner), dead = 0, count = winner->fields.members_count;
     for (uint32_t i = 0; i < m->remote_count; i++)
         m->remotes[i]->counted = false;
     for (uint32_t i = 0; i < count; i++) {
-        const struct pccl_remote *remote = pccl_master_find(m, &law->members[i].peer);
+        const struct pccl_remote *remote = pccl_master_find(m, &winner->members[i].peer);
         if (remote != NULL && pccl_master_has_reported(remote))
             continue;
         if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
             dead++; /* the last decision admitted it, but it did not receive that and is still a newcomer */
-        else if ((remote == NULL || remote->conn == 0) && is_dead(m, &law->members[i].peer, here))
+        else if ((remote == NULL || remote->conn == 0) && is_dead(m, &winner->members[i].peer, here))
             dead++;
     }
     uint64_t waited_us = m->now_us - m->recovering_since_us, alone_us = m->config.recover_ms * UINT64_C(250);

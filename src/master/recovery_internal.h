@@ -25,6 +25,6 @@ struct pccl_remote *pccl_master_highest_report(const struct pccl_master *m);
 /* ---- recovery_rebuild.c ---- */
 
 /* Continues the run from this report and the reports that agree with it. */
-void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *law);
+void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *winner);
 
 #endif

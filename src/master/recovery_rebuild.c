@@ -13,13 +13,13 @@
 #include "wire/subgroup.h"
 
 /* Removes reporting peers that are not members in the winning epoch, because they were removed before the restart. */
-static void expel_removed(struct pccl_master *m, const struct pccl_report *law)
+static void expel_removed(struct pccl_master *m, const struct pccl_report *winner)
 {
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state != PCCL_REMOTE_RESUMING)
             continue;
-        if (pccl_master_reported_member(law, &remote->id) == NULL)
+        if (pccl_master_reported_member(winner, &remote->id) == NULL)
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it was removed from the run before the master restarted");
         else if (!pccl_master_has_reported(remote))
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
@@ -151,11 +151,11 @@ static const struct pccl_msg_resume_round *reported_by(const struct pccl_master 
  * report of another group, with the size of this group from a list of the same epoch; without any report, the
  * attributes of the winning epoch.
  */
-static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *law,
+static struct pccl_attributes answer_for(const struct pccl_master *m, const struct pccl_report *winner,
                                          const struct pccl_peer_group *group, uint32_t kind)
 {
     uint32_t number = group->number;
-    struct pccl_attributes answer = attributes_of(law, number);
+    struct pccl_attributes answer = attributes_of(winner, number);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_msg_resume_round *round = reported_by(m, m->remotes[i], group, kind);
         if (round == NULL)
@@ -185,11 +185,11 @@ static void rebuild_optimization(struct pccl_master *m, const struct pccl_remote
 }
 
 /* Restores the results of the last round of each kind, for each group. */
-static void rebuild_answers(struct pccl_master *m, const struct pccl_report *law)
+static void rebuild_answers(struct pccl_master *m, const struct pccl_report *winner)
 {
     for (uint32_t i = 0; i < m->group_count; i++)
         for (uint32_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
-            m->groups[i]->last_attributes[kind] = answer_for(m, law, m->groups[i], kind);
+            m->groups[i]->last_attributes[kind] = answer_for(m, winner, m->groups[i], kind);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
         for (uint32_t kind = 0; report != NULL && report->ended && kind < PCCL_ROUND_SYNC; kind++)
@@ -463,18 +463,18 @@ static uint32_t next_inc(struct pccl_master *m, uint32_t highest)
     return highest + 1 + (uint32_t)pccl_prng_below(&m->prng, PCCL_INC_SPREAD);
 }
 
-void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *law)
+void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *winner)
 {
     PCCL_ASSERT(m->recovering && m->departing_count == 0 && m->member_count == 0);
-    struct pccl_epoch law_epoch = law->fields.epoch;
-    uint32_t law_count = law->fields.members_count, highest = law_epoch.inc;
+    struct pccl_epoch winning_epoch = winner->fields.epoch;
+    uint32_t winning_count = winner->fields.members_count, highest = winning_epoch.inc;
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (pccl_master_has_reported(m->remotes[i]))
             highest = pccl_max_u32(highest, pccl_master_highest_inc(m->remotes[i]->report));
     m->recovering = false;
     m->found_us = 0;
-    m->epoch = law_epoch;
-    expel_removed(m, law);
+    m->epoch = winning_epoch;
+    expel_removed(m, winner);
     rebuild_rounds(m);
     bool rebuilt = rebuild_groups(m);
     for (uint32_t i = 0; !rebuilt && i < m->remote_count; i++)
@@ -490,17 +490,17 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *la
     merge_reports(m, true);
     merge_reports(m, false);
     pccl_master_judge_lone_aborts(m);
-    rebuild_answers(m, law);
+    rebuild_answers(m, winner);
     send_missed_rounds(m);
     for (uint32_t i = 0; i < m->group_count; i++)
         announce_reported(m, m->groups[i]);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_judge_reported_subgroups(m, m->groups[i]);
-    pccl_master_recovery_epoch(m, &law_epoch, next_inc(m, highest), m->member_count == law_count);
+    pccl_master_recovery_epoch(m, &winning_epoch, next_inc(m, highest), m->member_count == winning_count);
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_request_subgroup_links(m, m->groups[i]);
     send_recovered(m);
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s continues: %u of %u members", pccl_id_str(&m->lineage),
-                    m->member_count, law_count);
+                    m->member_count, winning_count);
     free_reports(m);
 }

@@ -55,8 +55,8 @@ struct pccl_remote {
     bool unwelcomed;                        /* a member that has not received `welcome` yet */
     bool untried;                           /* a member that joined an empty group and has made no call yet */
     uint64_t decision_sent, decision_known; /* last outcome sent to it; last outcome that it has acknowledged */
-    bool owes_view_ack;                     /* true if the latest view may still decide operations at this member */
-    uint32_t views_owed;                    /* number of unacknowledged views ... */
+    bool awaits_view_ack;                   /* true if the latest view may still decide operations at this member */
+    uint32_t unacknowledged_views;          /* number of unacknowledged views ... */
     struct pccl_epoch view_acknowledged;    /* ... which are all later than this one */
     uint64_t believed_us;                   /* time at which its report alone last proved a peer's death; 0: never */
     bool counted;                           /* recovery: its report alone has proved a peer's death */

@@ -79,7 +79,7 @@ static void conclude_round(struct pccl_master *m, uint8_t kind, uint8_t outcome)
         m->groups[i]->last_attributes[kind] = pccl_master_attributes(m, m->groups[i]);
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
-        remote->owes_view_ack = remote->owes_view_ack && !quiet;
+        remote->awaits_view_ack = remote->awaits_view_ack && !quiet;
         if (!pccl_master_is_living_member(remote) || !remote->votes[kind])
             continue;
         remote->votes[kind] = false;

@@ -90,8 +90,8 @@ static void conclude(struct pccl_master *m, struct pccl_peer_group *group, uint8
     pccl_master_mark(m, PCCL_STAGE_ERAS);
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
-        remote->owes_view_ack = false; /* the view can abort only operations of the era that has ended */
-        remote->sole_aborts = 0;       /* these also belong to the ended era */
+        remote->awaits_view_ack = false; /* the view can abort only operations of the era that has ended */
+        remote->sole_aborts = 0;         /* these also belong to the ended era */
         bool takes_part = part_of(remote) != NULL;
         pccl_master_drop_sync_part(m, remote);
         if (!takes_part)

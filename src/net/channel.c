@@ -344,7 +344,7 @@ static ptrdiff_t read_offer(struct pccl_channel *channel, const struct rooms *ro
 {
     ptrdiff_t got =
         pccl_pipe_read_offer(channel->memory, channel->socket, rooms->frames, rooms->frames_bytes, &channel->offered);
-    channel->hears_offers = got == UV_EAGAIN;
+    channel->accepts_pipes = got == UV_EAGAIN;
     return got;
 }
 
@@ -355,7 +355,7 @@ static ptrdiff_t read_into(struct pccl_channel *channel, const struct rooms *roo
     if (channel->pipe)
         return pccl_pipe_read(channel->pipe, channel->socket, rooms->payload, rooms->payload_bytes, rooms->frames,
                               rooms->frames_bytes);
-    if (channel->hears_offers)
+    if (channel->accepts_pipes)
         return read_offer(channel, rooms);
     if (rooms->payload_bytes)
         return pccl_socket_read_two(channel->socket, rooms->payload, rooms->payload_bytes, rooms->frames,

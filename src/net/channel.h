@@ -78,7 +78,7 @@ struct pccl_channel {
     struct pccl_secure *secure; /* owned; NULL: not encrypted */
     struct pccl_pipe *pipe;     /* owned; NULL: bytes pass through the socket */
     struct pccl_pipe *offered;  /* owned; once both sides agree, it becomes the pipe of the connection's next owner */
-    bool hears_offers;          /* the other side may offer a pipe, because nothing has been read yet */
+    bool accepts_pipes;         /* the other side may offer a pipe, because nothing has been read yet */
     uv_poll_t poll;
     uv_idle_t kick;     /* only with encryption or a pipe: causes visits for events that the socket does not report */
     uv_timer_t renewal; /* timer for renewing keys; its `data` is NULL if there is none */
@@ -149,7 +149,7 @@ static inline void pccl_channel_offer_pipe(struct pccl_channel *channel, struct 
 {
     channel->offered = pipe;
 }
-static inline void pccl_channel_hear_offers(struct pccl_channel *channel) { channel->hears_offers = true; }
+static inline void pccl_channel_accept_pipes(struct pccl_channel *channel) { channel->accepts_pipes = true; }
 /* Closes the channel. No events follow except `released`. Call once. */
 void pccl_channel_close(struct pccl_channel *channel);
 /* Like pccl_channel_close, but discards data in flight, and the other side sees a reset. */

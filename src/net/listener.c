@@ -383,8 +383,8 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     if (listener->keys)
         pccl_connection_secure(connection,
                                pccl_secure_create(listener->memory, listener->keys, listener->role, NULL, NULL));
-    else if (listener->hears_offers && pccl_socket_is_local(socket))
-        pccl_channel_hear_offers(&connection->channel);
+    else if (listener->accepts_pipes && pccl_socket_is_local(socket))
+        pccl_channel_accept_pipes(&connection->channel);
     connection->address = *from;
     connection->accepted_ms = uv_now(listener->loop);
     pccl_connection_list_add(on_spare ? &listener->on_spare : &listener->strangers, connection);
@@ -397,7 +397,8 @@ static int accept_next(const struct pccl_listener_socket *listening, uv_os_sock_
 {
     const struct pccl_listener *listener = listening->listener;
     int error = pccl_socket_accept(listening->socket, accepted, from);
-    if (error || listening != listener->here || pccl_local_let_in(*accepted, listener->hears_offers && !listener->keys))
+    if (error || listening != listener->here ||
+        pccl_local_let_in(*accepted, listener->accepts_pipes && !listener->keys))
         return error;
     pccl_socket_close(*accepted);
     return UV_ECONNABORTED;

@@ -43,8 +43,8 @@ struct pccl_listener {
     struct pccl_connection_list on_spare; /* the stranger that uses the spare's descriptor, if any */
     uv_file spare;                        /* reserved descriptor; valid if has_spare */
     bool has_spare;
-    bool wants_spare;  /* set by an owner that calls pccl_listener_can_keep and sets `crowded_out` */
-    bool hears_offers; /* accepts offers of pipes at the local socket */
+    bool wants_spare;   /* set by an owner that calls pccl_listener_can_keep and sets `crowded_out` */
+    bool accepts_pipes; /* accepts offers of pipes at the local socket */
     uint32_t strangers_max;
     /*
      * with keys: limit for the queue, further limited to a quarter of the free descriptors when the listener is opened

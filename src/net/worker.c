@@ -125,12 +125,12 @@ static void on_late(struct pccl_channel *channel)
 
 static const struct pccl_channel_events channel_events = {.visit = on_visit, .late = on_late, .released = on_released};
 
-void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool owes)
+void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool awaits)
 {
     if (link->channel.state == PCCL_CHANNEL_CLOSED)
         return;
     pccl_channel_watch(&link->channel, input ? UV_READABLE : 0);
-    pccl_channel_owed(&link->channel, owes ? link->worker->config.silence_ms : 0);
+    pccl_channel_owed(&link->channel, awaits ? link->worker->config.silence_ms : 0);
 }
 
 /* ---- links that we dial ---- */

@@ -161,7 +161,7 @@ PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker
 /* Passes the next message to the role. WAITS: more bytes are needed. ENDED: see pccl_worker_link_why. */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_take(struct pccl_worker_link *link);
 /* Ends a visit. owes: the other side owes us something, so bytes must move within silence_ms. */
-void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool owes);
+void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool awaits);
 /* Returns the reason for which a link has ended. */
 const struct pccl_text *pccl_worker_link_why(struct pccl_worker_link *link);
 /* Converts a node of the worker's links to the link. Returns NULL for the head of the list. */

@@ -20,7 +20,7 @@ struct pccl_tokens {
     bool run_checked;                   /* the text of the run's token had a checksum */
     bool joins;                         /* peers join with tokens */
     bool changed;                       /* the book has changed since it was last written */
-    bool owes;                          /* a revocation is not on disk yet, and must be written durably */
+    bool unsaved;                       /* a revocation is not on disk yet, and must be written durably */
     bool told;                          /* a failure to write has been logged */
     bool admits;      /* a use in this iteration of the loop has been admitted but is not written yet */
     uint64_t tried_s; /* time of the last failed write */
@@ -85,7 +85,7 @@ static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, 
         tokens->changed = false;
         return PCCL_OK;
     }
-    if (tokens->owes)
+    if (tokens->unsaved)
         purpose = REVOKE;
     pccl_print_init(&print, pccl_heap(), PCCL_TOKEN_FILE_TEXT_MAX);
     pccl_token_file_write(&tokens->book, &print);
@@ -104,7 +104,7 @@ static enum pccl_status store(struct pccl_tokens *tokens, enum purpose purpose, 
         return PCCL_OK;
     if (tokens->told)
         pccl_logger_write(PCCL_LOG_INFO, "master", "writing the token file works again");
-    tokens->changed = tokens->owes = tokens->told = false;
+    tokens->changed = tokens->unsaved = tokens->told = false;
     return PCCL_OK;
 }
 
@@ -113,7 +113,8 @@ static void tell(struct pccl_tokens *tokens, const struct pccl_text *reason)
     if (!tokens->told)
         pccl_logger_print(PCCL_LOG_ERROR, "master",
                           "cannot write the token file, so tokens with a number of uses are not accepted%s: %s",
-                          tokens->owes ? ", and a revocation may be lost when the master restarts" : "", reason->bytes);
+                          tokens->unsaved ? ", and a revocation may be lost when the master restarts" : "",
+                          reason->bytes);
     tokens->told = true;
 }
 
@@ -409,14 +410,14 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
 {
     struct pccl_text reason;
     struct pccl_pass *pass = pccl_token_file_named(&tokens->book, name);
-    if (!pass || (!pccl_token_file_revoke(&tokens->book, pass, now_s()) && !tokens->owes)) {
+    if (!pass || (!pccl_token_file_revoke(&tokens->book, pass, now_s()) && !tokens->unsaved)) {
         refuse(answer, pass ? "this token was already revoked" : "no token with this number or label");
         return;
     }
     *revoked = pass->number;
     pccl_logger_print(PCCL_LOG_WARN, "master", "revoked token %u: %s", pass->number,
                       pass->label[0] ? pass->label : pccl_role_name(pass->role));
-    tokens->changed = tokens->owes = true;
+    tokens->changed = tokens->unsaved = true;
     if (store(tokens, REVOKE, &reason) == PCCL_OK) {
         pccl_print_add(answer, "ok\n");
         return;

@@ -363,7 +363,7 @@ static void numbered(struct pccl_peer *p, const struct pccl_frame *frame, const 
         end_losses(p);
         dispatch(p, msg);
     }
-    if (p->greeted && pccl_session_owes_acknowledgment(&p->session))
+    if (p->greeted && pccl_session_needs_acknowledgment(&p->session))
         send_heartbeat(p);
 }
 

@@ -14,42 +14,42 @@ struct pccl_member_list *pccl_peer_hold_member_list(struct pccl_peer *p)
     return p->view_member_list;
 }
 
-void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *roll)
+void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *list)
 {
-    PCCL_ASSERT(roll == NULL || roll->references > 0);
-    if (roll != NULL && --roll->references == 0)
-        pccl_release(&p->memory, roll, bytes_of(roll->count));
+    PCCL_ASSERT(list == NULL || list->references > 0);
+    if (list != NULL && --list->references == 0)
+        pccl_release(&p->memory, list, bytes_of(list->count));
 }
 
 void pccl_peer_free_member_lists(struct pccl_peer *p)
 {
     pccl_peer_drop_member_list(p, p->view_member_list);
-    pccl_peer_drop_member_list(p, p->roll);
-    p->view_member_list = p->roll = NULL;
+    pccl_peer_drop_member_list(p, p->member_list);
+    p->view_member_list = p->member_list = NULL;
 }
 
 bool pccl_peer_make_member_list(struct pccl_peer *p)
 {
     uint32_t count = p->live.group_world;
-    struct pccl_member_list *roll = pccl_allocate(&p->memory, bytes_of(count));
-    if (roll == NULL)
+    struct pccl_member_list *list = pccl_allocate(&p->memory, bytes_of(count));
+    if (list == NULL)
         return false;
-    roll->number = ++p->rolls_made;
-    roll->references = 1;
-    roll->count = count;
-    memcpy(roll->members, pccl_peer_group_members(p), count * sizeof *roll->members);
+    list->number = ++p->lists_made;
+    list->references = 1;
+    list->count = count;
+    memcpy(list->members, pccl_peer_group_members(p), count * sizeof *list->members);
     pccl_peer_drop_member_list(p, p->view_member_list);
-    p->view_member_list = roll;
+    p->view_member_list = list;
     return true;
 }
 
 void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes,
-                              struct pccl_member_list *roll)
+                              struct pccl_member_list *list)
 {
-    PCCL_ASSERT(roll != NULL && roll->references > 0);
-    roll->references++;
-    pccl_peer_drop_member_list(p, p->roll);
-    p->roll = roll;
+    PCCL_ASSERT(list != NULL && list->references > 0);
+    list->references++;
+    pccl_peer_drop_member_list(p, p->member_list);
+    p->member_list = list;
     p->attributes = *attributes;
 }
 
@@ -79,10 +79,10 @@ static void name(struct naming *naming, const struct pccl_id *id)
         pccl_text_add(naming->words, ", ...");
 }
 
-static bool is_in_roll(const struct pccl_member_list *roll, const struct pccl_id *id)
+static bool is_in_list(const struct pccl_member_list *list, const struct pccl_id *id)
 {
-    for (uint32_t i = 0; i < roll->count; i++)
-        if (pccl_id_equal(&roll->members[i].peer, id))
+    for (uint32_t i = 0; i < list->count; i++)
+        if (pccl_id_equal(&list->members[i].peer, id))
             return true;
     return false;
 }
@@ -96,7 +96,7 @@ void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id 
     pccl_text_clear(&come);
     struct naming missing = {.words = &gone}, fresh = {.words = &come};
     for (uint32_t i = 0; i < count; i++)
-        if (!is_in_roll(p->view_member_list, &members[i]))
+        if (!is_in_list(p->view_member_list, &members[i]))
             name(&missing, &members[i]);
     for (uint32_t i = 0; i < p->view_member_list->count; i++)
         if (pccl_id_find(members, count, &p->view_member_list->members[i].peer) == count)
@@ -114,8 +114,8 @@ void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id 
 
 const struct pccl_member *pccl_peer_members(const struct pccl_peer *p, uint32_t *count)
 {
-    *count = p->roll != NULL ? p->roll->count : 0;
-    return p->roll != NULL ? p->roll->members : NULL;
+    *count = p->member_list != NULL ? p->member_list->count : 0;
+    return p->member_list != NULL ? p->member_list->members : NULL;
 }
 
 const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *p, uint32_t *count)
@@ -126,8 +126,8 @@ const struct pccl_member *pccl_peer_view_members(const struct pccl_peer *p, uint
 
 uint64_t pccl_peer_members_number(const struct pccl_peer *p, bool as_of_view)
 {
-    const struct pccl_member_list *roll = as_of_view ? p->view_member_list : p->roll;
-    return roll != NULL ? roll->number : 0;
+    const struct pccl_member_list *list = as_of_view ? p->view_member_list : p->member_list;
+    return list != NULL ? list->number : 0;
 }
 
 bool pccl_peer_is_alone(const struct pccl_peer *p) { return p->group.count < 2; }

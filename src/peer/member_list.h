@@ -17,11 +17,11 @@ struct pccl_member_list {
 PCCL_MUST_CHECK bool pccl_peer_make_member_list(struct pccl_peer *p);
 /* Returns the view's list with a new reference, which pccl_peer_drop_member_list removes. */
 struct pccl_member_list *pccl_peer_hold_member_list(struct pccl_peer *p);
-/* `roll` may be NULL. */
-void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *roll);
+/* `list` may be NULL. */
+void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *list);
 /* Sets the attributes and the member list that callers see, when a call returns. */
 void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes,
-                              struct pccl_member_list *roll);
+                              struct pccl_member_list *list);
 void pccl_peer_free_member_lists(struct pccl_peer *p);
 
 /* Returns true if the members of the view are exactly these, in this order. */

@@ -134,7 +134,7 @@ static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
     *(op->older != NULL ? &op->older->newer : &p->oldest) = op->newer;
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
     p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
-    pccl_peer_drop_member_list(p, op->roll);
+    pccl_peer_drop_member_list(p, op->member_list);
     pccl_release(&p->memory, op->payload, op->payload_capacity);
     pccl_release(&p->memory, op, sizeof *op);
     p->op_count--;

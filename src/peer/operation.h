@@ -64,8 +64,8 @@ struct pccl_peer_op {
     uint32_t took_us;        /* bulk, complete: time since begun_us */
     /* begun bulk send: the receiving member, to which it needs a link; otherwise 0 */
     struct pccl_id sends_to;
-    struct pccl_attributes attributes; /* attributes at the decision */
-    struct pccl_member_list *roll;     /* member list at the decision, shared with the machine */
+    struct pccl_attributes attributes;    /* attributes at the decision */
+    struct pccl_member_list *member_list; /* member list at the decision, shared with the machine */
     /*
      * OK unless the operation ended only at this peer, because the peer left or closed the subgroup; then the status of
      * that

@@ -37,7 +37,7 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
     PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
     pccl_peer_release_op(p, op);
     if (pccl_epoch_compare(&op->attributes.epoch, &p->attributes.epoch) > 0)
-        pccl_peer_set_attributes(p, &op->attributes, op->roll);
+        pccl_peer_set_attributes(p, &op->attributes, op->member_list);
     pccl_peer_forget_op(p, op);
 }
 
@@ -68,7 +68,7 @@ void pccl_peer_op_await(struct pccl_peer *p, struct pccl_peer_op *op, bool block
 void pccl_peer_note_members(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     op->attributes = pccl_peer_live_attributes(p);
-    op->roll = pccl_peer_hold_member_list(p);
+    op->member_list = pccl_peer_hold_member_list(p);
 }
 
 static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class class, const struct pccl_text *reason)

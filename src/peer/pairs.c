@@ -7,15 +7,15 @@
 /* Returns the first member of the view with at least this admission number; NULL if all numbers are lower. */
 static const struct pccl_member *first_from(const struct pccl_peer *p, uint64_t admitted)
 {
-    const struct pccl_member_list *roll = p->view_member_list;
-    PCCL_ASSERT(roll != NULL);
-    uint32_t low = 0, high = roll->count;
+    const struct pccl_member_list *list = p->view_member_list;
+    PCCL_ASSERT(list != NULL);
+    uint32_t low = 0, high = list->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        bool before = roll->members[middle].admitted < admitted;
+        bool before = list->members[middle].admitted < admitted;
         *(before ? &low : &high) = before ? middle + 1 : middle;
     }
-    return low < roll->count ? &roll->members[low] : NULL;
+    return low < list->count ? &list->members[low] : NULL;
 }
 
 static const struct pccl_member *numbered(const struct pccl_peer *p, uint64_t admitted)

@@ -173,7 +173,7 @@ struct pccl_peer {
     struct pccl_peer_participants group; /* group as of the view; the capacities of its lists follow */
     uint32_t ring_capacity, position_capacity;
     struct pccl_member_list *view_member_list; /* member list of the view (member_list.h); NULL before the first view */
-    uint64_t rolls_made;
+    uint64_t lists_made;
     struct pccl_names names;
     struct pccl_departure departures[PCCL_DEPARTED_MAX];
     uint64_t departure_count; /* total number; number n is at n modulo PCCL_DEPARTED_MAX */
@@ -201,7 +201,7 @@ struct pccl_peer {
     uint64_t describe_ticket;
     struct pccl_text optimize_reason;  /* reason why the last optimization failed */
     struct pccl_attributes attributes; /* as of the last call that returned, like the list; set only by member_list.h */
-    struct pccl_member_list *roll;
+    struct pccl_member_list *member_list;
     struct pccl_text last_reason, waiting;
     uint64_t thread;  /* first thread of the program that made a call; 0: unknown */
     bool has_threads; /* true if other threads have also made calls */

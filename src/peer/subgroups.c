@@ -104,7 +104,7 @@ static bool has_id(const struct pccl_id *ids, uint32_t count, const struct pccl_
 enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                          struct pccl_id *ids)
 {
-    PCCL_ASSERT(p->roll != NULL);
+    PCCL_ASSERT(p->member_list != NULL);
     uint32_t known = 0;
     memcpy(ids, members, count * sizeof *ids);
     pccl_ids_sort(ids, count);
@@ -113,8 +113,8 @@ enum pccl_status pccl_peer_take_founders(const struct pccl_peer *p, const struct
             return PCCL_ARGUMENT;
     if (!has_id(ids, count, &p->config.id))
         return PCCL_ARGUMENT;
-    for (uint32_t i = 0; i < p->roll->count; i++)
-        known += has_id(ids, count, &p->roll->members[i].peer);
+    for (uint32_t i = 0; i < p->member_list->count; i++)
+        known += has_id(ids, count, &p->member_list->members[i].peer);
     return known == count ? PCCL_OK : PCCL_MEMBERS_CHANGED;
 }
 

@@ -26,12 +26,12 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
     uint32_t count = state->tensor_count;
     if (count == 0)
         return fetch;
-    fetch->law = pccl_allocate(memory, count * sizeof *fetch->law);
+    fetch->expected = pccl_allocate(memory, count * sizeof *fetch->expected);
     fetch->roots = pccl_allocate(memory, count * sizeof *fetch->roots);
     fetch->tasks = pccl_allocate(memory, count * sizeof *fetch->tasks);
     for (uint32_t i = 0; fetch->tasks != NULL && i < count; i++)
         pccl_list_init(&fetch->tasks[i].node);
-    if (fetch->law == NULL || fetch->roots == NULL || fetch->tasks == NULL) {
+    if (fetch->expected == NULL || fetch->roots == NULL || fetch->tasks == NULL) {
         pccl_fetch_destroy(fetch);
         return NULL;
     }
@@ -40,7 +40,7 @@ struct pccl_fetch *pccl_fetch_create(struct pccl_state *state, const struct pccl
 
 static void clear_donor(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
 {
-    pccl_release(&fetch->memory, donor->owed, PCCL_FETCH_OUTSTANDING_MAX * sizeof *donor->owed);
+    pccl_release(&fetch->memory, donor->outstanding, PCCL_FETCH_OUTSTANDING_MAX * sizeof *donor->outstanding);
     *donor = (struct pccl_fetch_donor){0};
 }
 
@@ -61,7 +61,7 @@ void pccl_fetch_destroy(struct pccl_fetch *fetch)
     forget_all(fetch);
     uint32_t count = fetch->state->tensor_count;
     const struct pccl_memory memory = fetch->memory;
-    pccl_release(&memory, fetch->law, count * sizeof *fetch->law);
+    pccl_release(&memory, fetch->expected, count * sizeof *fetch->expected);
     pccl_release(&memory, fetch->roots, count * sizeof *fetch->roots);
     pccl_release(&memory, fetch->tasks, count * sizeof *fetch->tasks);
     pccl_release(&memory, fetch, sizeof *fetch);
@@ -144,8 +144,8 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     PCCL_ASSERT(donor < PCCL_FETCH_DONORS && !fetch->donors[donor].up);
     fetch->now_us = now_us;
     struct pccl_fetch_donor *added = &fetch->donors[donor];
-    added->owed = pccl_allocate(&fetch->memory, PCCL_FETCH_OUTSTANDING_MAX * sizeof *added->owed);
-    if (added->owed == NULL) {
+    added->outstanding = pccl_allocate(&fetch->memory, PCCL_FETCH_OUTSTANDING_MAX * sizeof *added->outstanding);
+    if (added->outstanding == NULL) {
         fetch->effects.drop(fetch->effects.context, donor, pccl_status_text(PCCL_MEMORY));
         return;
     }
@@ -161,16 +161,16 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
 static void take_claims(struct pccl_fetch *fetch, uint32_t number)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
-    for (uint32_t i = 0; i < donor->owed_count; i++) {
-        const struct pccl_fetch_outstanding *owed = pccl_fetch_outstanding_at(donor, i);
-        if (owed->what == PCCL_WANT_CHUNKS)
-            pccl_fetch_unlist(fetch, &fetch->tasks[owed->tensor]);
-        if (owed->what != PCCL_WANT_DATA)
+    for (uint32_t i = 0; i < donor->outstanding_count; i++) {
+        const struct pccl_fetch_outstanding *request = pccl_fetch_outstanding_at(donor, i);
+        if (request->what == PCCL_WANT_CHUNKS)
+            pccl_fetch_unlist(fetch, &fetch->tasks[request->tensor]);
+        if (request->what != PCCL_WANT_DATA)
             continue;
-        owed->chunk->askers &= ~pccl_fetch_bit(number);
+        request->chunk->askers &= ~pccl_fetch_bit(number);
         if (i == 0 && donor->writes)
-            owed->chunk->writer = PCCL_FETCH_NO_DONOR;
-        pccl_fetch_place(fetch, owed->chunk);
+            request->chunk->writer = PCCL_FETCH_NO_DONOR;
+        pccl_fetch_place(fetch, request->chunk);
     }
     if (donor->listing != NULL)
         pccl_fetch_unlist(fetch, donor->listing);
@@ -199,35 +199,35 @@ void pccl_fetch_donor_down(struct pccl_fetch *fetch, uint64_t now_us, uint32_t d
 
 static void answered(struct pccl_fetch_donor *donor)
 {
-    PCCL_ASSERT(donor->owed_count > 0);
-    PCCL_ASSERT(donor->owed_bytes >= pccl_fetch_outstanding_at(donor, 0)->bytes);
-    donor->owed_bytes -= pccl_fetch_outstanding_at(donor, 0)->bytes;
-    donor->owed_first++;
-    donor->owed_count--;
+    PCCL_ASSERT(donor->outstanding_count > 0);
+    PCCL_ASSERT(donor->outstanding_bytes >= pccl_fetch_outstanding_at(donor, 0)->bytes);
+    donor->outstanding_bytes -= pccl_fetch_outstanding_at(donor, 0)->bytes;
+    donor->outstanding_first++;
+    donor->outstanding_count--;
     donor->arriving = donor->writes = false;
 }
 
 static enum pccl_status take_proofs(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor,
                                     const struct pccl_msg_state_proofs *proofs, struct pccl_text *reason)
 {
-    struct pccl_fetch_outstanding owed = *pccl_fetch_outstanding_at(donor, 0);
-    if (proofs->round != fetch->round || proofs->what != owed.what || proofs->tensor != owed.tensor ||
-        proofs->first != owed.first || proofs->proofs_count != owed.count)
+    struct pccl_fetch_outstanding request = *pccl_fetch_outstanding_at(donor, 0);
+    if (proofs->round != fetch->round || proofs->what != request.what || proofs->tensor != request.tensor ||
+        proofs->first != request.first || proofs->proofs_count != request.count)
         return pccl_fail(reason, PCCL_MALFORMED, "it sent proofs that were not requested");
     enum pccl_status status = PCCL_OK;
     if (fetch->status != PCCL_FETCH_RUNNING) {
         /* the proofs are no longer needed */
-    } else if (owed.what == PCCL_WANT_ROOTS) {
-        memcpy(fetch->roots + owed.tensor, proofs->proofs, owed.count * sizeof *fetch->roots);
-        fetch->roots_received += owed.count;
+    } else if (request.what == PCCL_WANT_ROOTS) {
+        memcpy(fetch->roots + request.tensor, proofs->proofs, request.count * sizeof *fetch->roots);
+        fetch->roots_received += request.count;
         if (fetch->roots_received == fetch->state->tensor_count)
             status = pccl_fetch_take_roots(fetch, reason);
     } else {
-        struct pccl_fetch_task *task = &fetch->tasks[owed.tensor];
-        memcpy(task->list + owed.first, proofs->proofs, owed.count * sizeof *task->list);
-        task->listed += owed.count;
-        if (task->listed == pccl_fetch_tensor(fetch, owed.tensor)->chunks)
-            status = pccl_fetch_take_list(fetch, owed.tensor, reason);
+        struct pccl_fetch_task *task = &fetch->tasks[request.tensor];
+        memcpy(task->list + request.first, proofs->proofs, request.count * sizeof *task->list);
+        task->listed += request.count;
+        if (task->listed == pccl_fetch_tensor(fetch, request.tensor)->chunks)
+            status = pccl_fetch_take_list(fetch, request.tensor, reason);
     }
     if (status == PCCL_OK)
         answered(donor);
@@ -238,11 +238,11 @@ static enum pccl_status take_data(struct pccl_fetch *fetch, uint32_t number, con
                                   struct pccl_fetch_arrival *arrival, struct pccl_text *reason)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
-    const struct pccl_fetch_outstanding *owed = pccl_fetch_outstanding_at(donor, 0);
-    if (owed->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != owed->tensor ||
-        data->chunk != owed->first || data->length != owed->bytes)
+    const struct pccl_fetch_outstanding *request = pccl_fetch_outstanding_at(donor, 0);
+    if (request->what != PCCL_WANT_DATA || data->round != fetch->round || data->tensor != request->tensor ||
+        data->chunk != request->first || data->length != request->bytes)
         return pccl_fail(reason, PCCL_MALFORMED, "it sent a chunk that was not requested");
-    struct pccl_fetch_chunk *chunk = owed->chunk;
+    struct pccl_fetch_chunk *chunk = request->chunk;
     chunk->askers &= ~pccl_fetch_bit(number);
     donor->arriving = true;
     donor->writes = fetch->status == PCCL_FETCH_RUNNING && !chunk->done && chunk->writer == PCCL_FETCH_NO_DONOR;
@@ -259,7 +259,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
 {
     *arrival = (struct pccl_fetch_arrival){0};
     struct pccl_fetch_donor *from = find_donor(fetch, donor);
-    if (from == NULL || from->owed_count == 0 || from->arriving)
+    if (from == NULL || from->outstanding_count == 0 || from->arriving)
         return pccl_fail(reason, PCCL_MALFORMED, "it sent data that was not requested");
     fetch->now_us = now_us;
     enum pccl_status status = PCCL_MALFORMED;
@@ -327,7 +327,7 @@ static void suspect_silent(struct pccl_fetch *fetch)
 {
     for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++) {
         struct pccl_fetch_donor *donor = &fetch->donors[i];
-        if (donor->owed_count == 0 || donor->suspected || fetch->now_us < suspicion_us(donor))
+        if (donor->outstanding_count == 0 || donor->suspected || fetch->now_us < suspicion_us(donor))
             continue;
         donor->suspected = true;
         /*
@@ -365,7 +365,7 @@ static uint64_t donor_deadline(const struct pccl_fetch *fetch, const struct pccl
         return UINT64_MAX;
     if (donor->suspected)
         return can_be_spared(fetch, donor) ? donor->expires_us : UINT64_MAX;
-    if (donor->owed_count > 0)
+    if (donor->outstanding_count > 0)
         return suspicion_us(donor);
     if (pccl_list_is_empty(&fetch->asked))
         return UINT64_MAX;
@@ -396,7 +396,7 @@ bool pccl_fetch_is_starved(const struct pccl_fetch *fetch)
     if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)
         return false;
     for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
-        if (fetch->donors[i].owed_count > 0)
+        if (fetch->donors[i].outstanding_count > 0)
             return false;
     return true;
 }

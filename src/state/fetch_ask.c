@@ -1,34 +1,34 @@
 /* Distributes requests over donors. */
 #include "state/internal.h"
 
-static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_outstanding *owed)
+static void ask_for(struct pccl_fetch *fetch, uint32_t number, const struct pccl_fetch_outstanding *request)
 {
-    PCCL_ASSERT(owed->bytes > 0 && fetch->donors[number].up &&
-                fetch->donors[number].owed_count < PCCL_FETCH_OUTSTANDING_MAX);
+    PCCL_ASSERT(request->bytes > 0 && fetch->donors[number].up &&
+                fetch->donors[number].outstanding_count < PCCL_FETCH_OUTSTANDING_MAX);
     struct pccl_fetch_donor *donor = &fetch->donors[number];
-    if (donor->owed_count == 0)
+    if (donor->outstanding_count == 0)
         donor->received_us = fetch->now_us; /* its silence is measured from now on */
-    *pccl_fetch_outstanding_at(donor, donor->owed_count) = *owed;
-    donor->owed_count++;
-    donor->owed_bytes += owed->bytes;
+    *pccl_fetch_outstanding_at(donor, donor->outstanding_count) = *request;
+    donor->outstanding_count++;
+    donor->outstanding_bytes += request->bytes;
     struct pccl_msg msg = {.type = PCCL_MSG_state_want};
     msg.as.state_want = (struct pccl_msg_state_want){.round = fetch->round,
-                                                     .what = owed->what,
-                                                     .tensor = owed->tensor,
-                                                     .first = owed->first,
-                                                     .count = owed->what == PCCL_WANT_DATA ? 1 : owed->count};
+                                                     .what = request->what,
+                                                     .tensor = request->tensor,
+                                                     .first = request->first,
+                                                     .count = request->what == PCCL_WANT_DATA ? 1 : request->count};
     fetch->effects.send(fetch->effects.context, number, &msg);
 }
 
 static void ask_proofs(struct pccl_fetch *fetch, uint32_t number, enum pccl_want_kind what, uint32_t tensor,
                        uint64_t first, uint32_t count)
 {
-    const struct pccl_fetch_outstanding owed = {.what = (uint8_t)what,
-                                                .count = count,
-                                                .tensor = tensor,
-                                                .bytes = count * (uint32_t)sizeof(struct pccl_proof),
-                                                .first = first};
-    ask_for(fetch, number, &owed);
+    const struct pccl_fetch_outstanding request = {.what = (uint8_t)what,
+                                                   .count = count,
+                                                   .tensor = tensor,
+                                                   .bytes = count * (uint32_t)sizeof(struct pccl_proof),
+                                                   .first = first};
+    ask_for(fetch, number, &request);
 }
 
 /* ---- roots ---- */
@@ -109,14 +109,14 @@ static void ask_chunk(struct pccl_fetch *fetch, uint32_t number, struct pccl_fet
     PCCL_ASSERT(!chunk->done && chunk->writer == PCCL_FETCH_NO_DONOR);
     chunk->askers |= pccl_fetch_bit(number);
     pccl_fetch_place(fetch, chunk);
-    const struct pccl_fetch_outstanding owed = {
+    const struct pccl_fetch_outstanding request = {
         .what = PCCL_WANT_DATA,
         .tensor = chunk->tensor,
         .bytes = pccl_state_chunk_length(pccl_fetch_tensor(fetch, chunk->tensor), chunk->index),
         .first = chunk->index,
         .chunk = chunk,
     };
-    ask_for(fetch, number, &owed);
+    ask_for(fetch, number, &request);
 }
 
 static struct pccl_fetch_chunk *first_of(const struct pccl_list_node *head)
@@ -145,8 +145,8 @@ static bool ask_data(struct pccl_fetch *fetch, uint32_t number)
 /* Returns true if the window has room for another whole chunk. A message of proofs is not larger. */
 static bool may_be_asked(const struct pccl_fetch_donor *donor)
 {
-    return donor->up && !donor->suspected && donor->owed_count < PCCL_FETCH_OUTSTANDING_MAX &&
-           donor->owed_bytes + PCCL_STATE_CHUNK_BYTES <= donor->window;
+    return donor->up && !donor->suspected && donor->outstanding_count < PCCL_FETCH_OUTSTANDING_MAX &&
+           donor->outstanding_bytes + PCCL_STATE_CHUNK_BYTES <= donor->window;
 }
 
 /* Sends one request per donor in turn, so that a small amount of work is also distributed. */
@@ -156,7 +156,7 @@ void pccl_fetch_ask(struct pccl_fetch *fetch)
         return;
     choose_root_donor(fetch);
     for (uint32_t i = 0; i < PCCL_FETCH_DONORS; i++)
-        fetch->donors[i].idle = fetch->donors[i].owed_count == 0;
+        fetch->donors[i].idle = fetch->donors[i].outstanding_count == 0;
     bool asked = true;
     while (asked) {
         asked = false;

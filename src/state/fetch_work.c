@@ -94,7 +94,7 @@ static void complete_tensor(struct pccl_fetch *fetch, uint32_t tensor)
 {
     PCCL_ASSERT(fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal] > 0);
     pccl_state_prove_tensor(fetch->state, tensor);
-    PCCL_ASSERT(pccl_proof_equal(&pccl_fetch_tensor(fetch, tensor)->proof, &fetch->law[tensor]));
+    PCCL_ASSERT(pccl_proof_equal(&pccl_fetch_tensor(fetch, tensor)->proof, &fetch->expected[tensor]));
     fetch->tasks[tensor].torn = false;
     fetch->missing[pccl_fetch_tensor(fetch, tensor)->unequal]--;
 }
@@ -122,7 +122,7 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
         struct pccl_fetch_task *task = &fetch->tasks[i];
         if (tensor->unequal != unequal)
             continue;
-        if (pccl_proof_equal(&tensor->proof, &fetch->law[i])) {
+        if (pccl_proof_equal(&tensor->proof, &fetch->expected[i])) {
             task->torn = false;
             continue;
         }
@@ -138,11 +138,11 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
     fetch->known[unequal] = true;
 }
 
-static void take_law(struct pccl_fetch *fetch, bool unequal)
+static void take_expected(struct pccl_fetch *fetch, bool unequal)
 {
     for (uint32_t i = 0; i < fetch->state->tensor_count; i++)
         if (pccl_fetch_tensor(fetch, i)->unequal == unequal)
-            fetch->law[i] = fetch->roots[i];
+            fetch->expected[i] = fetch->roots[i];
     compare(fetch, unequal);
 }
 
@@ -162,10 +162,10 @@ enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_tex
     uint8_t donor = fetch->root_donor;
     fetch->root_donor = PCCL_FETCH_NO_DONOR;
     if (!fetch->known[0])
-        take_law(fetch, false);
+        take_expected(fetch, false);
     if (fetch->wanted[1] && !fetch->known[1] && fetch->donors[donor].holds_unequal) {
         fetch->source = donor;
-        take_law(fetch, true);
+        take_expected(fetch, true);
     }
     pccl_fetch_finish(fetch);
     return PCCL_OK;
@@ -196,7 +196,7 @@ enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,
     const struct pccl_tensor *of = pccl_fetch_tensor(fetch, tensor);
     PCCL_ASSERT(task->list != NULL && task->listed == of->chunks);
     struct pccl_proof root = pccl_proof_root(fetch->state->kernels, of->bytes, task->list, of->chunks);
-    if (!pccl_proof_equal(&root, &fetch->law[tensor])) {
+    if (!pccl_proof_equal(&root, &fetch->expected[tensor])) {
         (void)malformed(reason, fetch, tensor, "its chunk proofs do not match the root");
         return PCCL_MALFORMED;
     }
@@ -257,7 +257,7 @@ enum pccl_status pccl_fetch_written(struct pccl_fetch *fetch, struct pccl_fetch_
     struct pccl_fetch_task *task = &fetch->tasks[chunk->tensor];
     struct pccl_proof root =
         tensor->chunks == 1 ? pccl_proof_root(fetch->state->kernels, tensor->bytes, proof, 1) : *proof;
-    if (!pccl_proof_equal(&root, tensor->chunks == 1 ? &fetch->law[chunk->tensor] : &chunk->proof)) {
+    if (!pccl_proof_equal(&root, tensor->chunks == 1 ? &fetch->expected[chunk->tensor] : &chunk->proof)) {
         (void)malformed(reason, fetch, chunk->tensor, "its bytes do not match the chunk");
         return PCCL_MALFORMED;
     }

@@ -70,9 +70,9 @@ struct pccl_fetch_donor {
     bool idle;       /* no answer was outstanding when the current distribution of requests began */
     bool suspected;  /* it has been silent, and will be dropped at expires_us if another donor can replace it */
     uint32_t window; /* maximum number of outstanding bytes */
-    struct pccl_fetch_outstanding *owed; /* owned; circular buffer of PCCL_FETCH_OUTSTANDING_MAX */
-    uint32_t owed_first, owed_count;
-    uint64_t owed_bytes;
+    struct pccl_fetch_outstanding *outstanding; /* owned; circular buffer of PCCL_FETCH_OUTSTANDING_MAX */
+    uint32_t outstanding_first, outstanding_count;
+    uint64_t outstanding_bytes;
     uint64_t received_us, expires_us;
     struct pccl_fetch_task *listing; /* task whose list has not been requested completely */
     uint64_t listing_asked;
@@ -95,7 +95,7 @@ struct pccl_fetch {
     struct pccl_list_node unlisted[2]; /* tasks whose list must be requested */
     struct pccl_list_node open[2];     /* chunks without a request */
     struct pccl_list_node asked;       /* chunks of equal tensors that one donor was asked for, oldest first */
-    struct pccl_proof *law;            /* owned; expected roots */
+    struct pccl_proof *expected;       /* owned; expected roots */
     struct pccl_fetch_task *tasks;     /* owned; one for each tensor */
     uint8_t source;                    /* donor whose roots are binding for tensors that may differ */
 
@@ -109,7 +109,7 @@ struct pccl_fetch {
 static inline uint32_t pccl_fetch_bit(uint32_t donor) { return UINT32_C(1) << donor; }
 static inline struct pccl_fetch_outstanding *pccl_fetch_outstanding_at(const struct pccl_fetch_donor *donor, uint32_t i)
 {
-    return &donor->owed[(donor->owed_first + i) & (PCCL_FETCH_OUTSTANDING_MAX - 1)];
+    return &donor->outstanding[(donor->outstanding_first + i) & (PCCL_FETCH_OUTSTANDING_MAX - 1)];
 }
 static inline const struct pccl_tensor *pccl_fetch_tensor(const struct pccl_fetch *fetch, uint32_t tensor)
 {

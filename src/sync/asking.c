@@ -119,11 +119,11 @@ bool pccl_sync_asker_message(struct pccl_worker_link *link, const struct pccl_ms
     struct pccl_sync_asker *asker = pccl_sync_asker_of(link);
     struct pccl_text *reason = &link->reason;
     bool proofs = msg->type == PCCL_MSG_state_proofs, data = msg->type == PCCL_MSG_state_data;
-    if (!(proofs || data) || !asker->owed) {
+    if (!(proofs || data) || !asker->outstanding) {
         pccl_text_format(reason, "it sent an unrequested %s", pccl_wire_name(msg->type));
         return false;
     }
-    asker->owed--;
+    asker->outstanding--;
     asker->arrival = (struct pccl_fetch_arrival){0};
     if (pccl_fetch_received(machine_of(asker), pccl_now_us(), asker->number, msg, &asker->arrival, reason) != PCCL_OK)
         return false;
@@ -168,14 +168,14 @@ void pccl_sync_asker_release(struct pccl_worker_link *link)
 
 void pccl_sync_asker_watch(struct pccl_sync_asker *asker)
 {
-    pccl_worker_link_watch(&asker->link, true, asker->owed || asker->link.channel.expected);
+    pccl_worker_link_watch(&asker->link, true, asker->outstanding || asker->link.channel.expected);
 }
 
 void pccl_sync_asker_ask(struct pccl_sync_asker *asker, const struct pccl_msg *msg)
 {
     if (is_over(asker))
         return;
-    asker->owed++;
+    asker->outstanding++;
     if (!pccl_channel_put_message(&asker->link.channel, msg))
         asker->doomed = true;
 }

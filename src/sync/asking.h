@@ -6,9 +6,9 @@
 
 struct pccl_sync_asker {
     struct pccl_worker_link link;
-    uint32_t number; /* number of the connection in the machine */
-    uint32_t owed;   /* number of outstanding answers */
-    bool doomed;     /* true if the next pccl_sync_fetching_advance must close it */
+    uint32_t number;      /* number of the connection in the machine */
+    uint32_t outstanding; /* number of outstanding answers */
+    bool doomed;          /* true if the next pccl_sync_fetching_advance must close it */
     /* true if one of this peer's devices has failed, so that no donor can help; `doomed` is then also set */
     bool device_failed;
     uint8_t *target;                   /* destination of the chunk being received; NULL if it is not wanted */

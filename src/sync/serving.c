@@ -157,11 +157,11 @@ static void visit(struct pccl_worker_link *link)
         end(link);
         return;
     }
-    bool owes = link->channel.blocked;
+    bool awaits = link->channel.blocked;
     if (server->count > 0 ||
         io == PCCL_CHANNEL_MOVED) /* continues when there is room and other links have been visited */
         pccl_channel_yield(&link->channel);
-    pccl_worker_link_watch(link, server->count < PCCL_SYNC_AHEAD, owes);
+    pccl_worker_link_watch(link, server->count < PCCL_SYNC_AHEAD, awaits);
 }
 
 static void release(struct pccl_worker_link *link) { pccl_sync_copiers_close(&server_of(link)->copiers); }

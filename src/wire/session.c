@@ -101,7 +101,7 @@ const struct pccl_session_entry *pccl_session_unacknowledged(const struct pccl_s
     return entry;
 }
 
-bool pccl_session_owes_acknowledgment(const struct pccl_session *session)
+bool pccl_session_needs_acknowledgment(const struct pccl_session *session)
 {
     return session->received - session->acked >= PCCL_SESSION_ACK_EVERY;
 }

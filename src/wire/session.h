@@ -51,7 +51,7 @@ const struct pccl_session_entry *pccl_session_unacknowledged(const struct pccl_s
                                                              const struct pccl_session_entry *after,
                                                              struct pccl_bytes *frame);
 /* Returns true if enough has been received since the last acknowledgment to send another one now. */
-bool pccl_session_owes_acknowledgment(const struct pccl_session *session);
+bool pccl_session_needs_acknowledgment(const struct pccl_session *session);
 /*
  * Checks the session's invariants, for tests: it keeps exactly the unacknowledged messages, within its limits, and has
  * acknowledged no more than it has received.

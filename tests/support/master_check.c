@@ -52,7 +52,7 @@ static const char *check_member(const struct pccl_remote *remote)
     PCCL_RULE(!remote->unwelcomed || (member && remote->departing), "a new member is welcomed in the same step");
     PCCL_RULE(remote->sole_aborts <= PCCL_OPS_LONE_MAX || remote->departing,
               "a peer that ends too many operations alone is removed");
-    PCCL_RULE(!remote->owes_view_ack || member, "only members have views to acknowledge");
+    PCCL_RULE(!remote->awaits_view_ack || member, "only members have views to acknowledge");
     PCCL_RULE(!pccl_master_is_fetching(remote) || remote->group->sync_planned,
               "shared state is fetched only after an election");
     return NULL;

@@ -23,7 +23,7 @@ static const struct bits_row bits_table[] = {
 struct bits {
     const struct pccl_kernels *kernels;
     bool prints; /* the table, in place of a comparison */
-    bool well;
+    bool passed;
     size_t row;
     uint64_t digest;
     struct pccl_prng prng;
@@ -53,7 +53,7 @@ static void bits_end(struct bits *bits, const char *what, const char *first, con
     } else if (!row->name || strcmp(row->name, name) != 0 || row->digest != bits->digest) {
         printf("%s: %s: digest %016" PRIx64 ", the table has %016" PRIx64 " for %s\n", pccl_kernels_name(bits->kernels),
                name, bits->digest, row->digest, row->name ? row->name : "nothing");
-        bits->well = false;
+        bits->passed = false;
     }
 }
 
@@ -198,11 +198,11 @@ static void bits_of_sparse(struct bits *bits)
         bits_begin(bits);
         bits_fill_floats(bits, elements, BITS_COUNT);
         bits_fill_floats(bits, sums, BITS_COUNT);
-        bool well =
+        bool passed =
             pccl_sparse_encode(&sparse, bits->kernels, elements, result.bytes) &&
             pccl_sparse_check(&sparse, bits->kernels, result.bytes, pccl_sparse_bytes(&sparse), &square, &reason);
         pccl_sparse_add(&sparse, bits->kernels, result.bytes, 1.0F / 3, sums);
-        bits->well = bits->well && well;
+        bits->passed = bits->passed && passed;
         bits_add(bits, result.bytes, pccl_sparse_bytes(&sparse));
         bits_add(bits, elements, sizeof elements);
         bits_add(bits, &square, sizeof square);
@@ -253,13 +253,13 @@ static void bits_of_all(struct bits *bits)
 
 static bool bits_are_those_of_the_table(const struct pccl_kernels *kernels)
 {
-    struct bits bits = {.kernels = kernels, .well = true};
+    struct bits bits = {.kernels = kernels, .passed = true};
     bits_of_all(&bits);
     if (bits.row + 1 != PCCL_COUNT_OF(bits_table)) {
         printf("%zu rows, the table has %zu\n", bits.row, PCCL_COUNT_OF(bits_table) - 1);
         return false;
     }
-    return bits.well;
+    return bits.passed;
 }
 
 #endif

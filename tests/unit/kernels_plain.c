@@ -11,9 +11,9 @@
 static bool check_bits(void)
 {
     const struct kernels_check check = {"bits", bits_are_those_of_the_table};
-    bool well = run_kernels_check(&check);
-    printf("%s: %s\n", check.name, well ? "ok" : "FAILED");
-    return well;
+    bool passed = run_kernels_check(&check);
+    printf("%s: %s\n", check.name, passed ? "ok" : "FAILED");
+    return passed;
 }
 
 int main(int argc, char **argv)
@@ -34,9 +34,9 @@ int main(int argc, char **argv)
         if (!all && (i + sample) % 3 != 0) {
             continue;
         }
-        bool well = all ? run_kernels_check(&kernels_checks[i]) : kernels_checks[i].run(chosen);
-        printf("%s: %s\n", kernels_checks[i].name, well ? "ok" : "FAILED");
-        failed += !well;
+        bool passed = all ? run_kernels_check(&kernels_checks[i]) : kernels_checks[i].run(chosen);
+        printf("%s: %s\n", kernels_checks[i].name, passed ? "ok" : "FAILED");
+        failed += !passed;
     }
     printf("chosen: %s\n", pccl_kernels_name(chosen));
     return failed != 0 || chosen == pccl_kernels_for(0) || (all && !all_variants_were_run());

@@ -494,7 +494,7 @@ static void begin_host(void)
                                            .local = &folder.local,
                                            .memory = pccl_heap(),
                                            .hash = &host.hash,
-                                           .hears_offers = true,
+                                           .accepts_pipes = true,
                                            .strangers_max = 4,
                                            .events = &host_events,
                                            .owner = &host,

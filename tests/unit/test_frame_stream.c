@@ -231,7 +231,7 @@ static void handle_frame(struct side *side, const struct pccl_frame *frame)
         return;
     }
     check_message(&msg, ++side->taken, side == &side->world->sides[0]);
-    if (pccl_session_owes_acknowledgment(&side->session))
+    if (pccl_session_needs_acknowledgment(&side->session))
         say_heartbeat(side);
 }
 

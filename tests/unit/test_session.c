@@ -143,16 +143,16 @@ SESSION_TEST(test_acknowledgments_ride_along)
 {
     bool gap;
     for (uint64_t i = 1; i <= PCCL_SESSION_ACK_EVERY; i++) {
-        assert_false(pccl_session_owes_acknowledgment(&session));
+        assert_false(pccl_session_needs_acknowledgment(&session));
         assert_true(pccl_session_accept(&session, i, &gap));
     }
-    assert_true(pccl_session_owes_acknowledgment(&session));
+    assert_true(pccl_session_needs_acknowledgment(&session));
     struct pccl_bytes frame;
     uint64_t sequence, acknowledged, round;
     assert_int_equal(try_push(1, 0, &frame), PCCL_OK);
     open_frame(frame, &sequence, &acknowledged, &round);
     assert_int_equal(acknowledged, PCCL_SESSION_ACK_EVERY);
-    assert_false(pccl_session_owes_acknowledgment(&session));
+    assert_false(pccl_session_needs_acknowledgment(&session));
 }
 
 SESSION_TEST(test_reset_forgets)

@@ -7,7 +7,7 @@ PLANTS = [
         [], ["lying-views"],
         [
             ("src/master/operations_messages.c",
-             "return from->views_owed > 0 &&",
+             "return from->unacknowledged_views > 0 &&",
              "return true ||"),
         ]),
     Bug("invalid_messages_end_the_connection_alone",

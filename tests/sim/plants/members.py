@@ -138,15 +138,15 @@ PLANTS = [
         ["R8"], ["members-changed"],
         [
             ("src/peer/member_list.c",
-             "pccl_peer_drop_member_list(p, p->roll); p->roll = roll;",
-             "if (p->roll == NULL) p->roll = roll; else pccl_peer_drop_member_list(p, roll);"),
+             "pccl_peer_drop_member_list(p, p->member_list); p->member_list = list;",
+             "if (p->member_list == NULL) p->member_list = list; else pccl_peer_drop_member_list(p, list);"),
         ]),
     Bug("list_follows_views",
         "8: callers of one step count on different members",
         ["R8"], ["members-alone"],
         [
             ("src/peer/member_list.c",
-             "*count = p->roll != NULL ? p->roll->count : 0; return p->roll != NULL ? p->roll->members : NULL;",
+             "*count = p->member_list != NULL ? p->member_list->count : 0; return p->member_list != NULL ? p->member_list->members : NULL;",
              "return pccl_peer_view_members(p, count);"),
         ]),
     Bug("counts_of_now_are_of_the_last_call",
@@ -162,7 +162,7 @@ PLANTS = [
         ["R8"], [],
         [
             ("src/peer/operations.c",
-             "pccl_peer_set_attributes(p, &op->attributes, op->roll);",
+             "pccl_peer_set_attributes(p, &op->attributes, op->member_list);",
              "pccl_peer_set_attributes(p, &op->attributes, p->view_member_list);"),
         ]),
     Bug("positions_are_ranks",
