@@ -55,7 +55,7 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;
     operation->committed = committed;
-    if (op && op->from_anybody)
+    if (op && op->from_any)
         operation->members->ids[0] = op->descriptor.root;
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation); /* no sender was chosen */
@@ -259,7 +259,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op_job *job = operation->job;
     if (!job)
         return; /* the job could not be allocated; the machine is notified after the step */
-    if (op->from_anybody) {
+    if (op->from_any) {
         operation->members->ids[0] = job->ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;
         job->job.config.root = 0;

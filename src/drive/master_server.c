@@ -488,7 +488,7 @@ static void take_commands(struct pccl_master_server *server)
     while (pccl_web_next_command(&server->pages, &event.command, &event.peer)) {
         struct pccl_master_answer answer = {.done = false};
         pccl_text_format(&answer.words, "the master is shutting down");
-        event.said = &answer;
+        event.result = &answer;
         step(server, &event);
         pccl_web_answer_command(&server->pages, &answer);
     }

@@ -57,9 +57,9 @@ static bool optimize(struct pccl_master *m, struct pccl_text *words)
 
 void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *event)
 {
-    struct pccl_text *words = &event->said->words;
+    struct pccl_text *words = &event->result->words;
     bool done = event->command == PCCL_COMMAND_OPTIMIZE ? optimize(m, words) : to_peer(m, event, words);
-    event->said->done = done;
+    event->result->done = done;
     pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, NULL, "operator command: %s", words->bytes);
 }
 

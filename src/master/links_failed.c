@@ -69,26 +69,26 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
-    bool confirmed = is_confirmed(m, edge, to), heard = pccl_master_has_received_since(to, edge->failed_us);
+    bool confirmed = is_confirmed(m, edge, to), has_answered = pccl_master_has_received_since(to, edge->failed_us);
     bool more_may_come = edge->how != 0 && m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
-    if (!confirmed && more_may_come && (to->probing || !heard)) {
+    if (!confirmed && more_may_come && (to->probing || !has_answered)) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         return;
     }
     uint32_t bad_from, bad_to;
     pccl_master_count_bad_links(m, from, to, &bad_from, &bad_to);
     /* Only a shortage of the dialed end matters: an edge whose sender cannot dial is never confirmed. */
-    bool from_goes =
-        !confirmed ||
-        (!lacks(m, edge, to) && (bad_from > bad_to || (bad_from == bad_to && heard && from->arrival > to->arrival)));
-    struct pccl_remote *goes = from_goes ? from : to, *stays = from_goes ? to : from;
-    pccl_text_format(&why, "its link to peer %s failed, and no ring without that link exists", pccl_id_str(&stays->id));
-    const struct pccl_remote *short_end = lacks(m, edge, goes) ? goes : lacks(m, edge, stays) ? stays : NULL;
+    bool remove_from =
+        !confirmed || (!lacks(m, edge, to) &&
+                       (bad_from > bad_to || (bad_from == bad_to && has_answered && from->arrival > to->arrival)));
+    struct pccl_remote *removed = remove_from ? from : to, *kept = remove_from ? to : from;
+    pccl_text_format(&why, "its link to peer %s failed, and no ring without that link exists", pccl_id_str(&kept->id));
+    const struct pccl_remote *short_end = lacks(m, edge, removed) ? removed : lacks(m, edge, kept) ? kept : NULL;
     if (short_end != NULL) {
         pccl_text_append(&why, ": ");
         pccl_master_describe_shortage(short_end, &why);
     }
-    pccl_master_remove(m, goes, PCCL_REFUSAL_UNREACHABLE, "%s", why.bytes);
+    pccl_master_remove(m, removed, PCCL_REFUSAL_UNREACHABLE, "%s", why.bytes);
 }
 
 static bool is_due(const struct pccl_master *m, const struct pccl_edge *edge)

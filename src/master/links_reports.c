@@ -69,7 +69,8 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
  * for it in vain. If the group has members, they dial it. A peer with addresses that the master does not dial may be
  * reachable there.
  */
-static bool is_nobody(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_master_event *event)
+static bool is_unreachable_first(struct pccl_master *m, const struct pccl_remote *remote,
+                                 const struct pccl_master_event *event)
 {
     if (event->how != PCCL_LINK_REFUSED || remote->verified || remote->state != PCCL_REMOTE_PENDING || !m->founded ||
         m->recovering || m->member_count == 0)
@@ -114,7 +115,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
             m, remote); /* a dying process closes its sockets one by one, so its port may have accepted this dial */
     else if (remote->conn == 0 && remote->verified)
         return; /* the silence limit decides */
-    else if (is_nobody(m, remote, event))
+    else if (is_unreachable_first(m, remote, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM, "no answer at its advertised port (is it forwarded?)");
     else if (!remote->verified) {
         pccl_master_log(m, PCCL_LOG_WARN,
@@ -229,12 +230,12 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
         return; /* the link is no longer wanted */
     uint64_t rate = reported_rate(from, remote, intent, up);
     pccl_master_note_traffic(m, from, remote, up->rtt_us, rate);
-    bool stood = intent->up && up->rate != 0; /* only figures have changed */
+    bool was_up = intent->up && up->rate != 0; /* only figures have changed */
     if (up->rtt_us != 0)
         intent->rtt_us = up->rtt_us;
     if (rate != 0)
         intent->rate = rate;
-    if (stood)
+    if (was_up)
         return;
     edge = pccl_master_find_edge(m, to, &from->id, true);
     if (edge != NULL)

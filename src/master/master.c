@@ -143,7 +143,7 @@ static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
     shift(&m->recovering_since_us, gap_us);
 }
 
-/* Advances the clock. Returns true if the process stood still before this event. */
+/* Advances the clock. Returns true if the process was suspended before this event. */
 static bool advance_time(struct pccl_master *m, uint64_t now_us)
 {
     uint64_t due_us = pccl_max_u64(m->now_us, m->deadline_us);
@@ -172,9 +172,9 @@ static void watch_remotes(struct pccl_master *m)
         pccl_master_probe_if_due(m, remote);
         if (remote->conn == 0)
             continue;
-        if (m->now_us >= remote->spoke_us + heartbeat_us)
+        if (m->now_us >= remote->sent_us + heartbeat_us)
             pccl_master_send_heartbeat(m, remote, false);
-        pccl_master_arm(m, remote->spoke_us + heartbeat_us);
+        pccl_master_arm(m, remote->sent_us + heartbeat_us);
     }
 }
 
@@ -182,9 +182,9 @@ static void watch_remotes(struct pccl_master *m)
  * Makes all stages due; each one schedules its next tick. After a standstill, the input that arrived during it is read
  * first, so that nothing expires early.
  */
-static void tick(struct pccl_master *m, bool stood_still)
+static void tick(struct pccl_master *m, bool was_suspended)
 {
-    if (stood_still) {
+    if (was_suspended) {
         m->deadline_us = m->now_us + READ_FIRST_US;
     } else if (m->now_us >= m->deadline_us) {
         m->deadline_us = UINT64_MAX;
@@ -482,7 +482,7 @@ static void shut_down(struct pccl_master *m)
  */
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {
-    bool stood_still = advance_time(m, event->now_us), all_is_read = false;
+    bool was_suspended = advance_time(m, event->now_us), all_is_read = false;
     struct pccl_remote *from = NULL;
     switch (event->kind) {
     case PCCL_MASTER_OPENED: pccl_master_opened(m, event); break;
@@ -494,8 +494,8 @@ void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *eve
     case PCCL_MASTER_COMMAND: pccl_master_command(m, event); break;
     case PCCL_MASTER_IDLE: all_is_read = true; break;
     case PCCL_MASTER_TICK:
-        tick(m, stood_still);
-        all_is_read = !stood_still;
+        tick(m, was_suspended);
+        all_is_read = !was_suspended;
         break;
     case PCCL_MASTER_REVOKED: revoked(m, event->pass); break;
     case PCCL_MASTER_SHUTDOWN:

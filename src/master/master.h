@@ -81,8 +81,8 @@ struct pccl_master_event {
     bool other_build;              /* GARBAGE: a hello of another build, as `reason` says in full */
     struct pccl_id peer;           /* GARBAGE: the bytes are a hello of another build (see `reason`) */
     enum pccl_master_command command;
-    struct pccl_master_answer *said; /* COMMAND: filled in */
-    bool answered;                   /* PROBED: the peer itself answered */
+    struct pccl_master_answer *result; /* COMMAND: filled in */
+    bool answered;                     /* PROBED: the peer itself answered */
     /* PROBED, not answered: how the dial failed; 0 if no dial was possible for lack of memory or descriptors */
     enum pccl_link_end how;
     uint64_t ticket;         /* SOLVED */

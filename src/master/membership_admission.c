@@ -179,8 +179,8 @@ static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn 
 }
 
 /* Turns the stranger's connection into the peer's control connection, and resends unacknowledged messages. */
-static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
-                    enum pccl_hello_mode mode)
+static void accept_peer(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
+                        enum pccl_hello_mode mode)
 {
     PCCL_ASSERT(!remote->departing);
     pccl_conn conn = stranger->conn;
@@ -205,7 +205,7 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
                                            .observed = address}};
     pccl_master_send_loose(m, conn, &msg, remote->session.received);
     remote->session.acked = remote->session.received;
-    remote->spoke_us = m->now_us;
+    remote->sent_us = m->now_us;
     struct pccl_bytes frame;
     const struct pccl_session_entry *entry = NULL;
     while ((entry = pccl_session_unacknowledged(&remote->session, entry, &frame)) != NULL)
@@ -214,8 +214,8 @@ static void come_in(struct pccl_master *m, struct pccl_stranger *stranger, struc
 }
 
 /* Continues the session of a known peer, unless the token is wrong or the sequence number is impossible. */
-static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
-                      const struct pccl_msg_hello *hello)
+static void continue_session(struct pccl_master *m, struct pccl_stranger *stranger, struct pccl_remote *remote,
+                             const struct pccl_msg_hello *hello)
 {
     if (!pccl_id_equal_secret(&remote->token,
                               &hello->token)) { /* after a restart, another peer may have claimed this id first */
@@ -233,8 +233,8 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
         turn_away_removed(m, stranger, remote->why, &remote->reason);
         return;
     }
-    bool heard_nothing = hello->boot != m->config.boot; /* it never received the hello_ok */
-    uint64_t received = heard_nothing ? 0 : hello->received;
+    bool never_answered = hello->boot != m->config.boot; /* it never received the hello_ok */
+    uint64_t received = never_answered ? 0 : hello->received;
     if (received < remote->session.acknowledged || received > remote->session.sent) {
         turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be resumed");
         return;
@@ -244,10 +244,10 @@ static void come_back(struct pccl_master *m, struct pccl_stranger *stranger, str
      * resent, and may belong to an operation that is forgotten once all members have acknowledged its outcome. The peer
      * drops duplicates.
      */
-    if (!heard_nothing)
-        come_in(m, stranger, remote, PCCL_HELLO_CONTINUE);
+    if (!never_answered)
+        accept_peer(m, stranger, remote, PCCL_HELLO_CONTINUE);
     else
-        come_in(m, stranger, remote, remote->state == PCCL_REMOTE_RESUMING ? PCCL_HELLO_RESUME : PCCL_HELLO_NEW);
+        accept_peer(m, stranger, remote, remote->state == PCCL_REMOTE_RESUMING ? PCCL_HELLO_RESUME : PCCL_HELLO_NEW);
 }
 
 /*
@@ -283,7 +283,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
     pccl_master_need_lineage(m);
     if (hello->boot != 0) /* it waited during an earlier boot */
         pccl_master_expect_older_run(m);
-    come_in(m, stranger, remote, PCCL_HELLO_NEW);
+    accept_peer(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
                     "peer %s of group %u requests to join", pccl_id_str(&remote->id), remote->group_number);
     pccl_master_probe(m, remote);
@@ -352,7 +352,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     pccl_master_log(m, PCCL_LOG_INFO,
                     &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
                     "peer %s resumes after the master's restart", pccl_id_str(&remote->id));
-    come_in(m, stranger, remote, PCCL_HELLO_RESUME);
+    accept_peer(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 
 void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
@@ -368,7 +368,7 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
     if (event->unfit != NULL)
         turn_away(m, stranger, PCCL_REFUSAL_IDENTITY, event->unfit->bytes);
     else if (known != NULL)
-        come_back(m, stranger, known, hello);
+        continue_session(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
         turn_away_gone(m, stranger, pccl_master_find_removed(m, hello), "this peer was removed from the run");
     else if (pccl_id_is_zero(&hello->run_key))

@@ -38,19 +38,19 @@ static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
  */
 static bool evict_for(struct pccl_master *m, struct pccl_queue *queue, uint32_t of_site)
 {
-    struct pccl_remote *goes = NULL;
+    struct pccl_remote *evicted = NULL;
     for (struct pccl_remote *i = queue != NULL ? next_in_queue(m, queue, NULL) : NULL; i != NULL;
          i = next_in_queue(m, queue, i))
-        goes = worse(goes, i);
+        evicted = worse(evicted, i);
     for (uint32_t i = 0; queue == NULL && i < m->remote_count; i++)
         if (m->remotes[i]->queue != NULL)
-            goes = worse(goes, m->remotes[i]);
-    if (goes == NULL || goes->site->count <= of_site + 1)
+            evicted = worse(evicted, m->remotes[i]);
+    if (evicted == NULL || evicted->site->count <= of_site + 1)
         return false;
-    pccl_master_remove(m, goes, PCCL_REFUSAL_FULL,
+    pccl_master_remove(m, evicted, PCCL_REFUSAL_FULL,
                        "too many newcomers are waiting, most of them from its address (%u): dropped to make room for "
                        "another; try again",
-                       goes->site->count);
+                       evicted->site->count);
     return true;
 }
 

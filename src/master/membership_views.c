@@ -180,7 +180,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
                                               .ring_count = group->ring_count,
                                               .cost = group->cost}};
         remote->unwelcomed = false;
-        m->tally.came++;
+        m->tally.joined++;
         pccl_master_send_names(m, remote, members, m->member_count);
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_log(m, PCCL_LOG_INFO,

@@ -51,9 +51,9 @@ PCCL_MUST_CHECK bool pccl_master_found(struct pccl_master *m, struct pccl_peer_g
 void pccl_master_free_subgroup(struct pccl_master *m, struct pccl_subgroup *subgroup);
 /*
  * Adds a subgroup of `count` members to the member's totals of subgroups that it belongs to or has agreed to found;
- * with `come` false, subtracts it.
+ * with `add` false, subtracts it.
  */
-void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come);
+void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool add);
 /* Adds the subgroup's links to its members' counts, or removes them. Does nothing if that has been done. */
 void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgroup *subgroup, bool more);
 /* Returns the first departing member of the subgroup; NULL if none exists. */

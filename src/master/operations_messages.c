@@ -10,7 +10,7 @@
 #include "wire/describe.h"
 
 /* Returns true if all links that the group needs from and to the peer that reported the failure are up again. */
-static bool is_mended(const struct pccl_master *m, const struct pccl_operation *op)
+static bool is_restored(const struct pccl_master *m, const struct pccl_operation *op)
 {
     const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);
     const struct pccl_peer_group *group = remote != NULL ? remote->group : NULL;
@@ -26,14 +26,14 @@ static bool is_mended(const struct pccl_master *m, const struct pccl_operation *
 /* Returns true if an abort held because of a link stays held, until all failed links of the peer are decided. */
 static bool has_to_wait(struct pccl_master *m, struct pccl_operation *op)
 {
-    if (m->now_us >= op->held_until_us && !is_mended(m, op))
+    if (m->now_us >= op->held_until_us && !is_restored(m, op))
         op->held_until_us = pccl_max_u64(op->held_until_us, pccl_master_link_decided_at(m, &op->failed_by));
     return m->departing_count > 0 || m->now_us < op->held_until_us; /* a view may make the abort unnecessary */
 }
 
 /* Executes the held aborts of a group that are due. The last arguments are the ends of a restored link, or NULL. */
-static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *mended_a,
-                         const struct pccl_remote *mended_b)
+static void release_held(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *restored_a,
+                         const struct pccl_remote *restored_b)
 {
     bool view_known = pccl_master_is_view_known(group);
     for (struct pccl_operation *op = group->oldest, *last = group->newest, *next; op != NULL && group->held_count > 0;
@@ -42,9 +42,9 @@ static void release_held(struct pccl_master *m, struct pccl_peer_group *group, c
         if (op->decided || op->held_until_us == 0)
             continue;
         bool waits_for_view = op->held_class != PCCL_CLASS_PEER_LOST; /* never true in a subgroup */
-        bool concerned = mended_a != NULL &&
-                         (pccl_id_equal(&mended_a->id, &op->failed_by) || pccl_id_equal(&mended_b->id, &op->failed_by));
-        if (waits_for_view ? view_known : (concerned && is_mended(m, op)) || !has_to_wait(m, op)) {
+        bool concerned = restored_a != NULL && (pccl_id_equal(&restored_a->id, &op->failed_by) ||
+                                                pccl_id_equal(&restored_b->id, &op->failed_by));
+        if (waits_for_view ? view_known : (concerned && is_restored(m, op)) || !has_to_wait(m, op)) {
             struct pccl_text reason = op->reason;
             pccl_master_abort(m, group, op, op->held_class, &reason);
         } else {
@@ -141,7 +141,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
  * Returns true if the message was sent in an earlier view and the group has only re-planned since then: the member
  * sends it again in the new view (PROTOCOL 6.3).
  */
-static bool is_said_again(const struct pccl_remote *from, const struct pccl_instance *instance,
+static bool is_sent_again(const struct pccl_remote *from, const struct pccl_instance *instance,
                           const struct pccl_epoch *view)
 {
     const struct pccl_peer_group *group = from->group;
@@ -153,7 +153,7 @@ static bool is_said_again(const struct pccl_remote *from, const struct pccl_inst
 static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remote *from,
                                         const struct pccl_instance *instance, const struct pccl_epoch *view)
 {
-    if (is_said_again(from, instance, view) || !pccl_master_concerns(m, from, instance))
+    if (is_sent_again(from, instance, view) || !pccl_master_concerns(m, from, instance))
         return NULL;
     bool founds = instance->subgroup == PCCL_FOUNDING; /* a founder sends `done` with the list first */
     struct pccl_operation *op = pccl_master_operation(m, from->group, instance, !founds);

@@ -55,11 +55,11 @@ static struct pccl_subgroup *allocate_subgroup(struct pccl_master *m, uint64_t n
     return subgroup;
 }
 
-void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool come)
+void pccl_master_count_seats(struct pccl_remote *remote, uint32_t count, bool add)
 {
-    PCCL_ASSERT(come || (remote->founded_count > 0 && remote->seat_count >= count));
-    remote->founded_count = come ? remote->founded_count + 1 : remote->founded_count - 1;
-    remote->seat_count = come ? remote->seat_count + count : remote->seat_count - count;
+    PCCL_ASSERT(add || (remote->founded_count > 0 && remote->seat_count >= count));
+    remote->founded_count = add ? remote->founded_count + 1 : remote->founded_count - 1;
+    remote->seat_count = add ? remote->seat_count + count : remote->seat_count - count;
 }
 
 static void enter(struct pccl_peer_group *group, struct pccl_subgroup *subgroup)

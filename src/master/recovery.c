@@ -122,7 +122,7 @@ static void forget_counts(struct pccl_master *m)
  */
 static bool expel_impostors(struct pccl_master *m)
 {
-    enum { own_word = 1 }; /* a single other report is not enough, because either may be false */
+    enum { margin = 1 }; /* a single other report is not enough, because either may be false */
     bool any = false;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
@@ -136,7 +136,7 @@ static bool expel_impostors(struct pccl_master *m)
     }
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_report *report = m->remotes[i]->report;
-        if (report == NULL || report->contradicted <= report->confirmed + own_word || m->remotes[i]->departing)
+        if (report == NULL || report->contradicted <= report->confirmed + margin || m->remotes[i]->departing)
             continue;
         any = true;
         pccl_master_remove(m, m->remotes[i], PCCL_REFUSAL_IDENTITY,

@@ -44,7 +44,7 @@ struct pccl_remote {
     struct pccl_text undecodable; /* reason why its latest message was invalid; empty after a valid one */
     /* true if that message is the next one of the session, which therefore cannot continue */
     bool stuck;
-    uint64_t received_us, spoke_us, warm_since_us;
+    uint64_t received_us, sent_us, warm_since_us;
     /* PENDING: time at which the master logs that it is not admitted; UINT64_MAX: already logged */
     uint64_t log_us;
     struct pccl_queue *queue; /* queue of a PENDING peer that is not departing; otherwise NULL */

@@ -117,7 +117,8 @@ static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint6
     return best.votes > 0;
 }
 
-static void nobody(struct pccl_election *election, const struct pccl_ballot *ballots, uint32_t count, uint64_t revision)
+static void elect_none(struct pccl_election *election, const struct pccl_ballot *ballots, uint32_t count,
+                       uint64_t revision)
 {
     election->end = PCCL_NONE_ELECTED;
     bool any_whole = false;
@@ -189,7 +190,7 @@ struct pccl_election pccl_elect(struct pccl_ballot *ballots, uint32_t count, uin
         return election;
     election.revision = next != 0 ? next : highest_offered(ballots, count);
     if (!find_winner(ballots, count, election.revision, &election.winner)) {
-        nobody(&election, ballots, count, election.revision);
+        elect_none(&election, ballots, count, election.revision);
         return election;
     }
     if (expel_mismatched(ballots, count, &election))

@@ -13,7 +13,7 @@ void pccl_master_send(struct pccl_master *m, struct pccl_remote *remote, const s
         return;
     }
     if (remote->conn != 0) {
-        remote->spoke_us = m->now_us;
+        remote->sent_us = m->now_us;
         m->effects.send(m->effects.context, remote->conn, frame.data, frame.length);
     }
 }
@@ -35,5 +35,5 @@ void pccl_master_send_heartbeat(struct pccl_master *m, struct pccl_remote *remot
     struct pccl_msg msg = {.type = PCCL_MSG_heartbeat, .as.heartbeat = {.answer = answer, .stable = stable}};
     pccl_master_send_loose(m, remote->conn, &msg, remote->session.received);
     remote->session.acked = remote->session.received;
-    remote->spoke_us = m->now_us;
+    remote->sent_us = m->now_us;
 }

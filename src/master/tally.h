@@ -35,7 +35,7 @@ struct pccl_training_step {
 };
 
 struct pccl_tally {
-    uint64_t came, newcomers;                     /* members admitted; peers that requested admission */
+    uint64_t joined, newcomers;                   /* members admitted; peers that requested admission */
     uint64_t members_removed[PCCL_TALLY_REASONS]; /* by enum pccl_refusal, as in the next two arrays */
     uint64_t newcomers_removed[PCCL_TALLY_REASONS];
     uint64_t refused[PCCL_TALLY_REASONS]; /* connections refused before the hello was accepted */

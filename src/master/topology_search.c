@@ -61,12 +61,12 @@ static void keep_better(struct pccl_master *m, struct pccl_peer_group *group, co
 
 /* ---- links of a future ring ---- */
 
-enum links { LINKS_STAND, LINKS_COME, LINKS_FAILED };
+enum links { LINKS_UP, LINKS_PENDING, LINKS_FAILED };
 
 /* Returns the state of the ring's links. Marks a link that could not be opened as unreachable. */
-static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
+static enum links check_links(struct pccl_master *m, struct pccl_peer_group *group, const uint32_t *ring)
 {
-    enum links links = LINKS_STAND;
+    enum links links = LINKS_UP;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *from = group->ring[ring[i]], *to = pccl_master_next_of(group, ring, i);
         if (pccl_master_holds_link(from, to))
@@ -75,8 +75,8 @@ static enum links look_at_links(struct pccl_master *m, struct pccl_peer_group *g
         if (intent != NULL && intent->failed) {
             pccl_master_note_unreachable(m, from, to);
             links = LINKS_FAILED;
-        } else if (links == LINKS_STAND) {
-            links = LINKS_COME;
+        } else if (links == LINKS_UP) {
+            links = LINKS_PENDING;
         }
     }
     return links;
@@ -222,7 +222,7 @@ static bool waits_for_links(struct pccl_master *m, struct pccl_peer_group *group
 {
     const struct pccl_tuning *tuning = &group->tuning;
     return tuning->searched_for == pccl_master_joint(m) + 1 && pccl_master_has_better(group) &&
-           m->now_us < tuning->patience_us && look_at_links(m, group, tuning->better) == LINKS_COME;
+           m->now_us < tuning->patience_us && check_links(m, group, tuning->better) == LINKS_PENDING;
 }
 
 /* Starts at most one search per update. Figures that change during it are left to the next update. */
@@ -267,7 +267,7 @@ bool pccl_master_weigh_better_ring(struct pccl_master *m, struct pccl_peer_group
 
 bool pccl_master_ring_is_ready(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    return pccl_master_has_better(group) && look_at_links(m, group, group->tuning.better) == LINKS_STAND;
+    return pccl_master_has_better(group) && check_links(m, group, group->tuning.better) == LINKS_UP;
 }
 
 static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_text *why)
@@ -355,10 +355,10 @@ static void advance(struct pccl_master *m, struct pccl_peer_group *group)
         search(m, group); /* the ring has changed, so the search under way is invalid */
     if (tuning->phase != PCCL_TUNING_LINKS)
         return;
-    enum links links = pccl_master_has_better(group) ? look_at_links(m, group, tuning->better) : LINKS_FAILED;
+    enum links links = pccl_master_has_better(group) ? check_links(m, group, tuning->better) : LINKS_FAILED;
     if (links == LINKS_FAILED)
         search(m, group);
-    else if (links == LINKS_STAND || m->now_us >= tuning->patience_us)
+    else if (links == LINKS_UP || m->now_us >= tuning->patience_us)
         tuning->phase = PCCL_TUNING_OVER;
 }
 

@@ -7,10 +7,10 @@
 
 /* A member's part in the tests of an optimization. */
 struct pccl_master_test {
-    bool running;  /* true if it loads the path to another member, and its report is awaited */
-    bool loaded;   /* true if another member loads the path to it */
-    bool looks;    /* true if it has become free to load or be loaded */
-    bool sits_out; /* true if it did not report in time, so that this optimization skips it */
+    bool running;     /* true if it loads the path to another member, and its report is awaited */
+    bool loaded;      /* true if another member loads the path to it */
+    bool became_free; /* true if it has become free to load or be loaded */
+    bool excluded;    /* true if it did not report in time, so that this optimization skips it */
     uint64_t number, begun_us, until_us;
     struct pccl_id to;
 };

@@ -211,22 +211,22 @@ enum {
 void pccl_master_begin_tests(struct pccl_peer_group *group)
 {
     for (uint32_t i = 0; i < group->ring_count; i++)
-        group->ring[i]->test = (struct pccl_master_test){.looks = true};
+        group->ring[i]->test = (struct pccl_master_test){.became_free = true};
 }
 
 static bool can_load(const struct pccl_remote *remote)
 {
-    return !remote->departing && !remote->test.running && !remote->test.sits_out;
+    return !remote->departing && !remote->test.running && !remote->test.excluded;
 }
 
 static bool can_receive(const struct pccl_remote *remote)
 {
-    return !remote->departing && !remote->test.loaded && !remote->test.sits_out;
+    return !remote->departing && !remote->test.loaded && !remote->test.excluded;
 }
 
 static bool needs_test(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    return from != to && !from->test.sits_out && !to->test.sits_out && is_stale(m, from, to);
+    return from != to && !from->test.excluded && !to->test.excluded && is_stale(m, from, to);
 }
 
 static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
@@ -317,9 +317,9 @@ bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group)
     bool runs = false;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         struct pccl_remote *remote = group->ring[i];
-        if (remote->test.looks && m->now_us < m->tests_end_us)
+        if (remote->test.became_free && m->now_us < m->tests_end_us)
             look(m, remote);
-        remote->test.looks = false;
+        remote->test.became_free = false;
     }
     for (uint32_t i = 0; i < group->ring_count; i++)
         runs = runs || (!group->ring[i]->departing && group->ring[i]->test.running);
@@ -333,11 +333,11 @@ static void end_test(struct pccl_master *m, struct pccl_remote *from)
     PCCL_ASSERT(from->test.running);
     struct pccl_remote *to = pccl_master_find(m, &from->test.to);
     from->test.running = false;
-    from->test.looks = true;
+    from->test.became_free = true;
     if (to == NULL)
         return;
     to->test.loaded = false;
-    to->test.looks = true;
+    to->test.became_free = true;
 }
 
 /* Adds the time lost in a test to the time of the other tests. */
@@ -380,7 +380,7 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *
         pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
                         "peer %s did not report the test of its link to peer %s: skipping tests of its links",
                         pccl_id_str(&remote->id), pccl_id_str(&remote->test.to));
-        remote->test.sits_out = true;
+        remote->test.excluded = true;
         extend(m, remote);
         end_test(m, remote);
     }

@@ -245,7 +245,7 @@ static uint32_t count_links(const struct pccl_judgment *j)
 }
 
 /* Returns true if the peer's process was stalled for much of the time, so that its links are not the cause. */
-static bool stands_still(const struct pccl_witness *witness)
+static bool was_stalled(const struct pccl_witness *witness)
 {
     if (witness == NULL || witness->count == 0)
         return false;
@@ -272,13 +272,13 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
 {
     for (uint32_t i = 0; i < j->witnesses->count; i++) {
         const struct pccl_witness *witness = pccl_witness_fresh(j, i);
-        if (witness == NULL || stands_still(witness))
+        if (witness == NULL || was_stalled(witness))
             continue;
         for (uint32_t k = 0; k < witness->link_count; k++) {
             const struct pccl_seen_link *link = &witness->links[k];
             uint32_t to = j->witnesses->find(j->witnesses->context, &link->peer);
             if (link->bytes < LINK_BYTES_LEAST || link->busy_us == 0 || to == j->witnesses->count ||
-                !j->witnesses->uses(j->witnesses->context, i, to) || stands_still(j->witnesses->all[to]))
+                !j->witnesses->uses(j->witnesses->context, i, to) || was_stalled(j->witnesses->all[to]))
                 continue;
             matrix->rows[i].known++;
             matrix->columns[to].known++;

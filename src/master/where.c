@@ -70,7 +70,7 @@ static bool has_finished(struct pccl_master *m, const struct pccl_remote *remote
     return op != NULL && (op->decided || (op->parts != NULL && op->parts[pccl_master_seat(op, remote)].done));
 }
 
-static bool has_come(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
+static bool has_entered(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_msg_where *where)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
         if (where->call == pccl_call_of_round(voted_kinds[i]))
@@ -94,10 +94,10 @@ static bool in_scope(const struct pccl_remote *remote, const struct pccl_remote 
            (!operation || pccl_master_standing(remote, &where->instance) != PCCL_STANDING_NONE);
 }
 
-static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
+static bool all_have_entered(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
-        if (in_scope(m->remotes[i], from, where) && !has_come(m, m->remotes[i], where))
+        if (in_scope(m->remotes[i], from, where) && !has_entered(m, m->remotes[i], where))
             return false;
     return true;
 }
@@ -109,14 +109,14 @@ static bool all_have_come(struct pccl_master *m, const struct pccl_remote *from,
 static uint32_t find_missing(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
                              struct pccl_place *places)
 {
-    bool all_came = all_have_come(m, from, where);
+    bool all_entered = all_have_entered(m, from, where);
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->remote_count; i++) {
         const struct pccl_remote *remote = m->remotes[i];
         if (!in_scope(remote, from, where))
             continue;
-        if (all_came ? where->call != PCCL_CALL_OPERATION || has_finished(m, remote, &where->instance)
-                     : has_come(m, remote, where))
+        if (all_entered ? where->call != PCCL_CALL_OPERATION || has_finished(m, remote, &where->instance)
+                        : has_entered(m, remote, where))
             continue;
         if (missing < PCCL_PLACES_MAX)
             places[missing] = pccl_master_place(m, remote);
@@ -189,12 +189,12 @@ static bool waits_for(struct pccl_master *m, const struct step *step, const stru
                           .first = step->first != NULL ? step->first : remote,
                           .call = own,
                           .certain = step->certain && excludes(&own, &step->call)};
-    return own.call != PCCL_CALL_NONE && !is_same_call(next, step) && !has_come(m, remote, &step->call) &&
+    return own.call != PCCL_CALL_NONE && !is_same_call(next, step) && !has_entered(m, remote, &step->call) &&
            is_kept_from(m, remote, &own, &step->call);
 }
 
 /* Returns true if all members of the call are connected and not silent. Removing a silent member could end the call. */
-static bool are_all_heard(struct pccl_master *m, const struct step *step)
+static bool are_all_responsive(struct pccl_master *m, const struct step *step)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
         if (in_scope(m->remotes[i], step->by, &step->call) && (m->remotes[i]->conn == 0 || is_silent(m, m->remotes[i])))
@@ -226,7 +226,7 @@ static uint8_t how_stuck(struct pccl_master *m, const struct pccl_remote *from, 
         return stuck;
     steps[count++] = (struct step){.by = from, .call = *where, .certain = true};
     for (uint32_t at = 0; at < count; at++) {
-        if (!are_all_heard(m, &steps[at]))
+        if (!are_all_responsive(m, &steps[at]))
             continue;
         for (uint32_t i = 0; i < m->remote_count; i++) {
             if (!waits_for(m, &steps[at], m->remotes[i], &next))
@@ -261,8 +261,8 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
                              struct pccl_text *reason)
 {
     const struct pccl_operation *op = pccl_master_operation(m, from->group, instance, false);
-    bool said = from->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&from->where.instance, instance);
-    uint8_t collective = said ? from->where.collective : PCCL_COLLECTIVES;
+    bool reported = from->where.call == PCCL_CALL_OPERATION && pccl_instance_equal(&from->where.instance, instance);
+    uint8_t collective = reported ? from->where.collective : PCCL_COLLECTIVES;
     if (op != NULL && op->parts != NULL)
         collective = op->descriptor.collective;
     from->where = (struct pccl_msg_where){.call = PCCL_CALL_OPERATION, .instance = *instance};
@@ -270,10 +270,10 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     uint32_t missing = find_missing(m, from, &from->where, places);
     if (missing == 0)
         return;
-    bool all_came = all_have_come(m, from, &from->where);
+    bool all_entered = all_have_entered(m, from, &from->where);
     pccl_text_add(reason, ": ");
     pccl_describe_call(reason, PCCL_CALL_OPERATION, collective, instance->tag);
-    pccl_text_add(reason, all_came ? " was not finished by " : " waited for ");
+    pccl_text_add(reason, all_entered ? " was not finished by " : " waited for ");
     pccl_describe_places(reason, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
@@ -337,8 +337,8 @@ struct listing {
     bool left_out;
 };
 
-static void add_come(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
-                     struct pccl_wait *wait)
+static void add_entered(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_msg_where *where,
+                        struct pccl_wait *wait)
 {
     bool operation = where->call == PCCL_CALL_OPERATION;
     for (uint32_t i = 0; i < m->remote_count; i++) {
@@ -346,11 +346,11 @@ static void add_come(struct pccl_master *m, const struct pccl_remote *from, cons
         if (!in_scope(remote, from, where))
             continue;
         wait->world++;
-        if (!has_come(m, remote, where))
+        if (!has_entered(m, remote, where))
             continue;
-        if (wait->come_count < PCCL_PLACES_MAX)
-            wait->come[wait->come_count] = remote->id;
-        wait->come_count++;
+        if (wait->entered_count < PCCL_PLACES_MAX)
+            wait->entered[wait->entered_count] = remote->id;
+        wait->entered_count++;
         wait->finished += operation && has_finished(m, remote, &where->instance);
     }
 }
@@ -370,7 +370,7 @@ static void add_wait(struct pccl_master *m, struct listing *listing, const struc
                                .instance = where->instance,
                                .round = where->round,
                                .since_us = since_us};
-    add_come(m, from, where, wait);
+    add_entered(m, from, where, wait);
     wait->missing_count = find_missing(m, from, where, wait->missing);
 }
 
@@ -437,7 +437,7 @@ static bool is_listed(const struct listing *listing, const struct pccl_remote *r
  * Adds the operations in which members report that they wait. Without a report, the master does not know of a bulk
  * operation before a part is complete.
  */
-static void add_said(struct pccl_master *m, struct listing *listing)
+static void add_reported_waits(struct pccl_master *m, struct listing *listing)
 {
     for (uint32_t i = 0; i < m->remote_count && !listing->left_out; i++) {
         const struct pccl_remote *remote = m->remotes[i];
@@ -459,7 +459,7 @@ uint32_t pccl_master_list_waits(struct pccl_master *m, struct pccl_wait waits[PC
         add_sync(m, &listing, m->groups[i]);
         add_operations(m, &listing, m->groups[i]);
     }
-    add_said(m, &listing);
+    add_reported_waits(m, &listing);
     *left_out = listing.left_out;
     return listing.count;
 }

@@ -30,8 +30,8 @@ struct pccl_wait {
     uint64_t round;                /* for any other call */
     uint64_t since_us;             /* time since the earliest entry that the master knows of */
     uint32_t world, finished;      /* number of participants; for an operation, number of complete parts */
-    uint32_t come_count, missing_count;
-    struct pccl_id come[PCCL_PLACES_MAX]; /* the first members that have entered */
+    uint32_t entered_count, missing_count;
+    struct pccl_id entered[PCCL_PLACES_MAX]; /* the first members that have entered */
     /* the first members that have not entered or, if all have, not finished */
     struct pccl_place missing[PCCL_PLACES_MAX];
 };

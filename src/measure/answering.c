@@ -13,7 +13,7 @@ struct answerer {
     uint64_t reported, reported_us; /* bytes and time of the last flood_seen */
 };
 
-static uint8_t *const nobody = NULL; /* destination of filler, which is discarded */
+static uint8_t *const discarded = NULL; /* destination of filler, which is discarded */
 
 static struct answerer *answerer_of(struct pccl_worker_link *link)
 {
@@ -47,7 +47,7 @@ static enum pccl_channel_io take_flood(struct pccl_worker_link *link)
         return PCCL_CHANNEL_ENDED;
     }
     reader->start += PCCL_MEASURE_FLOOD_HEAD;
-    pccl_channel_expect(&link->channel, &nobody, (uint32_t)filler);
+    pccl_channel_expect(&link->channel, &discarded, (uint32_t)filler);
     return PCCL_CHANNEL_MOVED;
 }
 
@@ -72,7 +72,7 @@ static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg
 static enum pccl_channel_io take(struct pccl_worker_link *link)
 {
     answerer_of(link)->filler += link->channel.expected;
-    pccl_channel_expect(&link->channel, &nobody, 0);
+    pccl_channel_expect(&link->channel, &discarded, 0);
     return is_flood(&link->channel.reader) ? take_flood(link) : pccl_worker_link_take(link);
 }
 

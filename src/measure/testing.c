@@ -119,14 +119,14 @@ static void flood(struct tester *tester)
 }
 
 /* Sends everything that is due. */
-static void speak(struct pccl_worker_link *link)
+static void send_due(struct pccl_worker_link *link)
 {
     if (pccl_channel_push(&link->channel) == PCCL_CHANNEL_MOVED && test_of(link)->stage == PCCL_MEASURE_LOADING)
         flood(tester_of(link));
     pccl_worker_link_watch(link, true, false);
 }
 
-static bool stands(const struct pccl_measure_test *test)
+static bool is_connected(const struct pccl_measure_test *test)
 {
     for (uint32_t i = 0; i < test->streams; i++)
         if (test->lines[i].link)
@@ -145,7 +145,7 @@ static void end(struct pccl_worker_link *link)
     test->gone_bytes += tester_of(link)->seen;
     pccl_worker_link_close(link);
     bool suffices = test->stage == PCCL_MEASURE_LOADING && test->meter.mark_count > PCCL_MEASURE_WINDOWS_LEAST;
-    if (how == 0 || (!stands(test) && !suffices))
+    if (how == 0 || (!is_connected(test) && !suffices))
         fail(test, how);
 }
 
@@ -155,7 +155,7 @@ static void visit(struct pccl_worker_link *link)
     if (pccl_worker_link_receive(link, &budget) == PCCL_CHANNEL_ENDED)
         end(link);
     else
-        speak(link);
+        send_due(link);
     advance(pccl_measurer_of(link->worker));
 }
 
@@ -187,7 +187,7 @@ static void on_dialed(struct pccl_worker_line *line, enum pccl_link_end how, con
     /* The dial succeeded although the deadline has passed, because this process was suspended. */
     if (reaching && pccl_now_us() > test->due_us)
         set_due(measurer, measurer->config.dial_ms * UINT64_C(1000));
-    speak(line->link);
+    send_due(line->link);
     advance(measurer);
 }
 
@@ -253,7 +253,7 @@ static void load(struct pccl_measurer *measurer)
     set_due(measurer, limit_us);
     for (uint32_t i = 0; i < test->streams; i++)
         if (test->lines[i].link)
-            speak(test->lines[i].link);
+            send_due(test->lines[i].link);
 }
 
 /* Passes the reported bytes to the meter; with `anyway` even if they are unchanged. */
@@ -299,7 +299,7 @@ static bool is_over(struct pccl_measurer *measurer)
     if (test->failed || test->stage != PCCL_MEASURE_LOADING)
         return test->failed;
     note_seen(test, test->is_due);
-    return test->is_due || !stands(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
+    return test->is_due || !is_connected(test) || pccl_meter_is_done(&test->meter, pccl_now_us());
 }
 
 /* Acts on the new state. May report the result, so the caller must not use the test after this call. */
@@ -337,7 +337,7 @@ void pccl_measure_test_begin(struct pccl_measurer *measurer, const struct pccl_m
 }
 
 /* Sends link_bye if the output is at a frame boundary. The other side also accepts an end without it. */
-static void say_bye(struct pccl_channel *channel)
+static void send_bye(struct pccl_channel *channel)
 {
     struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
     if (channel->payload_left == 0 && pccl_channel_put_message(channel, &msg))
@@ -349,7 +349,7 @@ void pccl_measure_test_stop(struct pccl_measurer *measurer)
     struct pccl_measure_test *test = &measurer->test;
     for (uint32_t i = 0; i < test->streams; i++) {
         if (test->lines[i].link)
-            say_bye(&test->lines[i].link->channel);
+            send_bye(&test->lines[i].link->channel);
         pccl_worker_line_end(&test->lines[i]);
     }
     *test = (struct pccl_measure_test){.stage = PCCL_MEASURE_IDLE};

@@ -143,7 +143,7 @@ void pccl_channel_secure(struct pccl_channel *channel, struct pccl_secure *secur
 /*
  * Offers a pipe for use by the connection's next owner, after the handshake. Called by the side that dials a Unix
  * socket, before anything is sent. The channel owns the pipe; NULL means no offer. The other side calls
- * pccl_channel_hear_offers before anything is read.
+ * pccl_channel_accept_pipes before anything is read.
  */
 static inline void pccl_channel_offer_pipe(struct pccl_channel *channel, struct pccl_pipe *pipe)
 {

@@ -160,7 +160,7 @@ void pccl_worker_link_close(struct pccl_worker_link *link);
 PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker_link *link, size_t *budget);
 /* Passes the next message to the role. WAITS: more bytes are needed. ENDED: see pccl_worker_link_why. */
 PCCL_MUST_CHECK enum pccl_channel_io pccl_worker_link_take(struct pccl_worker_link *link);
-/* Ends a visit. owes: the other side owes us something, so bytes must move within silence_ms. */
+/* Ends a visit. awaits: the other side owes us something, so bytes must move within silence_ms. */
 void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool awaits);
 /* Returns the reason for which a link has ended. */
 const struct pccl_text *pccl_worker_link_why(struct pccl_worker_link *link);

@@ -273,10 +273,10 @@ static void json_wait(const struct pccl_wait *wait, struct pccl_json *json)
     }
     pccl_json_number(json, "since_ms", wait->since_us / 1000);
     pccl_json_number(json, "world", wait->world);
-    pccl_json_number(json, "come_count", wait->come_count);
+    pccl_json_number(json, "come_count", wait->entered_count);
     pccl_json_open(json, "come", '[');
-    for (uint32_t i = 0; i < wait->come_count && i < PCCL_PLACES_MAX; i++)
-        pccl_json_id(json, NULL, &wait->come[i]);
+    for (uint32_t i = 0; i < wait->entered_count && i < PCCL_PLACES_MAX; i++)
+        pccl_json_id(json, NULL, &wait->entered[i]);
     pccl_json_close(json, ']');
     pccl_json_number(json, "missing_count", wait->missing_count);
     json_missing(wait, json);
@@ -420,14 +420,14 @@ static void text_group(const struct pccl_figures *f, const struct pccl_group_fig
 
 static void add_names(const struct pccl_figures *f, const struct pccl_wait *wait, struct pccl_print *print)
 {
-    for (uint32_t i = 0; i < wait->come_count && i < PCCL_PLACES_MAX; i++) {
+    for (uint32_t i = 0; i < wait->entered_count && i < PCCL_PLACES_MAX; i++) {
         struct pccl_text text;
         pccl_text_format(&text, "%s", i == 0 ? "" : ", ");
-        add_peer(&text, f, &wait->come[i]);
+        add_peer(&text, f, &wait->entered[i]);
         pccl_print_add_bytes(print, text.bytes, text.length);
     }
-    if (wait->come_count > PCCL_PLACES_MAX)
-        pccl_print_format(print, " and %u more", wait->come_count - PCCL_PLACES_MAX);
+    if (wait->entered_count > PCCL_PLACES_MAX)
+        pccl_print_format(print, " and %u more", wait->entered_count - PCCL_PLACES_MAX);
 }
 
 static void text_missing(const struct pccl_figures *f, const struct pccl_wait *wait, struct pccl_print *print)
@@ -463,7 +463,7 @@ static void text_wait(const struct pccl_figures *f, const struct pccl_wait *wait
         pccl_text_append(&text, " of group %u", wait->group);
     if (operation && !pccl_is_of_whole_group(&wait->instance))
         pccl_text_add(&text, " (subgroup or pair)");
-    pccl_text_append(&text, ", for %s: %u of %u entered", pccl_duration_str(wait->since_us), wait->come_count,
+    pccl_text_append(&text, ", for %s: %u of %u entered", pccl_duration_str(wait->since_us), wait->entered_count,
                      wait->world);
     if (operation)
         pccl_text_append(&text, ", %u finished", wait->finished);

@@ -176,9 +176,9 @@ void pccl_peer_tick_master(struct pccl_peer *p)
     pccl_peer_arm(p, p->received_us + silence_us);
     if (!p->greeted)
         return;
-    if (p->now_us >= p->spoke_us + heartbeat_us)
+    if (p->now_us >= p->sent_us + heartbeat_us)
         send_heartbeat(p);
-    pccl_peer_arm(p, p->spoke_us + heartbeat_us);
+    pccl_peer_arm(p, p->sent_us + heartbeat_us);
 }
 
 /* ---- the answer to the hello ---- */
@@ -281,7 +281,7 @@ static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refus
 }
 
 /* Ends this peer, because its master has ended, has removed it, or does not admit it. */
-static void turned_out(struct pccl_peer *p, uint16_t code, const char *action, const struct pccl_text *reason)
+static void end_by_master(struct pccl_peer *p, uint16_t code, const char *action, const struct pccl_text *reason)
 {
     if (code == PCCL_REFUSAL_SHUTDOWN)
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "%s", reason->bytes);
@@ -307,7 +307,7 @@ static void refused(struct pccl_peer *p, const struct pccl_msg_refused *refused)
     } else if (refused->code == PCCL_REFUSAL_GONE) {
         pccl_peer_give_up(p, PCCL_EXPELLED, "%s", reason.bytes);
     } else {
-        turned_out(p, refused->code, "refused", &reason);
+        end_by_master(p, refused->code, "refused", &reason);
     }
 }
 
@@ -317,7 +317,7 @@ static void expelled(struct pccl_peer *p, const struct pccl_msg_expelled *expell
 {
     struct pccl_text reason;
     pccl_peer_take_reason(p, &reason, &expelled->reason);
-    turned_out(p, expelled->code, p->state == PCCL_PEER_MEMBER ? "removed" : "refused", &reason);
+    end_by_master(p, expelled->code, p->state == PCCL_PEER_MEMBER ? "removed" : "refused", &reason);
 }
 
 static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)

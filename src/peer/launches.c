@@ -191,7 +191,7 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
     }
     if (launch->pair == PCCL_OPEN_PAIR) {
         op->state = PCCL_OP_OPEN;
-        op->from_anybody = true;
+        op->from_any = true;
         pccl_list_append(&p->open, &op->in_open);
         return;
     }

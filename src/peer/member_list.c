@@ -91,10 +91,10 @@ void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id 
                                 struct pccl_text *words)
 {
     PCCL_ASSERT(p->view_member_list != NULL);
-    struct pccl_text gone, come;
+    struct pccl_text gone, added;
     pccl_text_clear(&gone);
-    pccl_text_clear(&come);
-    struct naming missing = {.words = &gone}, fresh = {.words = &come};
+    pccl_text_clear(&added);
+    struct naming missing = {.words = &gone}, fresh = {.words = &added};
     for (uint32_t i = 0; i < count; i++)
         if (!is_in_list(p->view_member_list, &members[i]))
             name(&missing, &members[i]);
@@ -105,7 +105,7 @@ void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id 
     if (missing.count > 0)
         pccl_text_append(words, "; not a current member: %s", gone.bytes);
     if (fresh.count > 0)
-        pccl_text_append(words, "; new: %s", come.bytes);
+        pccl_text_append(words, "; new: %s", added.bytes);
     if (missing.count == 0 && fresh.count == 0)
         pccl_text_add(words, "; the same members in another order");
 }

@@ -39,14 +39,14 @@ struct pccl_peer_op {
     enum pccl_class class; /* DECIDED: NONE if committed */
     uint64_t decision;     /* the master's number of the outcome; 0 if not received yet */
     bool tiny;
-    bool followed;     /* true if another operation may replace this one; room for it is reserved until the release */
-    bool from_anybody; /* true if the caller of this receive named no sender; the chosen sender becomes the root */
-    bool given_up;     /* true if launched as given up: the descriptor is incomplete and may be invalid */
-    bool started;      /* op_start was called for it */
-    bool complete;     /* true if `done` was sent; a bulk operation may fail after that, or commit although it failed */
-    bool held;         /* true until the caller has released it */
-    bool confirmed;    /* true if the master's `outcome` has arrived; a view may have decided the operation before */
-    bool unstable;     /* true if confirmed and some member may not know the outcome, so that it is in that list */
+    bool followed;  /* true if another operation may replace this one; room for it is reserved until the release */
+    bool from_any;  /* true if the caller of this receive named no sender; the chosen sender becomes the root */
+    bool given_up;  /* true if launched as given up: the descriptor is incomplete and may be invalid */
+    bool started;   /* op_start was called for it */
+    bool complete;  /* true if `done` was sent; a bulk operation may fail after that, or commit although it failed */
+    bool held;      /* true until the caller has released it */
+    bool confirmed; /* true if the master's `outcome` has arrived; a view may have decided the operation before */
+    bool unstable;  /* true if confirmed and some member may not know the outcome, so that it is in that list */
     /* true if its subgroup or pair has ended or was closed, so that it may be forgotten without an `outcome` */
     bool orphaned;
     bool awaited; /* true if a caller is blocked in it */

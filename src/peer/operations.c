@@ -209,25 +209,25 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 {
     PCCL_ASSERT(p->state == PCCL_PEER_MEMBER);
     uint32_t count = 0, capacity = 0;
-    struct pccl_instance *killed = NULL;
+    struct pccl_instance *aborted = NULL;
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (pccl_peer_is_decided(op) || !pccl_view_is_past(&op->instance, &op->start_view, &p->view))
             continue;
-        struct pccl_instance *more = pccl_grow(&p->memory, killed, &capacity, count + 1, sizeof *killed);
+        struct pccl_instance *more = pccl_grow(&p->memory, aborted, &capacity, count + 1, sizeof *aborted);
         if (more == NULL) {
-            pccl_release(&p->memory, killed, capacity * sizeof *killed);
+            pccl_release(&p->memory, aborted, capacity * sizeof *aborted);
             pccl_peer_give_up(p, PCCL_MEMORY, "out of memory");
             return;
         }
-        killed = more;
-        killed[count++] = op->instance;
+        aborted = more;
+        aborted[count++] = op->instance;
         decide(p, op, PCCL_CLASS_PEER_LOST, why);
     }
     struct pccl_msg msg = {.type = PCCL_MSG_view_ack,
-                           .as.view_ack = {.view = p->view, .instances = killed, .instances_count = count}};
+                           .as.view_ack = {.view = p->view, .instances = aborted, .instances_count = count}};
     /* sent even if nothing was aborted, because until then the master delays aborts with another class */
     pccl_peer_send(p, &msg);
-    pccl_release(&p->memory, killed, capacity * sizeof *killed);
+    pccl_release(&p->memory, aborted, capacity * sizeof *aborted);
 }
 
 /*

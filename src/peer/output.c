@@ -28,7 +28,7 @@ void pccl_peer_dial_master(struct pccl_peer *p)
 
 void pccl_peer_transmit(struct pccl_peer *p, const uint8_t *bytes, size_t length)
 {
-    p->spoke_us = p->now_us;
+    p->sent_us = p->now_us;
     p->effects.send_master(p->effects.context, bytes, length);
 }
 

@@ -85,7 +85,7 @@ void pccl_peer_destroy(struct pccl_peer *p)
 }
 
 /*
- * Advances the clock. A process that stood still could not receive anything during that time, so the master's silence
+ * Advances the clock. A suspended process could not receive anything during that time, so the master's silence
  * is not counted (PROTOCOL 9.5).
  */
 static void advance_time(struct pccl_peer *p, uint64_t now_us)
@@ -130,14 +130,14 @@ static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind
  */
 static void link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
 {
-    const bool stands = pccl_peer_has_link_from(p, source);
+    const bool is_up = pccl_peer_has_link_from(p, source);
     for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         if (op->instance.pair == 0 || op->state != PCCL_OP_RUNNING || !op->started ||
             !pccl_id_equal(&op->descriptor.root, source))
             continue;
-        if (stands == pccl_list_is_empty(&op->in_open))
+        if (is_up == pccl_list_is_empty(&op->in_open))
             continue;
-        if (stands)
+        if (is_up)
             pccl_peer_unlist(op);
         else
             pccl_list_append(&p->unlinked, &op->in_open);

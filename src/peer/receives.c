@@ -238,20 +238,20 @@ static bool may_choose(struct pccl_peer *p)
 static void choose_all(struct pccl_peer *p)
 {
     /* last receive without a sender; receives of the same tag and subgroup have none either */
-    const struct pccl_peer_op *hopeless = NULL;
+    const struct pccl_peer_op *without_sender = NULL;
     for (struct pccl_list_node *node = p->open.next, *next; node != &p->open && p->state == PCCL_PEER_MEMBER;
          node = next) {
         struct pccl_peer_op *op = of_node(node);
         struct candidate candidate;
         next = node->next;
-        if ((hopeless != NULL && hopeless->instance.tag == op->instance.tag &&
-             hopeless->instance.subgroup == op->instance.subgroup) ||
+        if ((without_sender != NULL && without_sender->instance.tag == op->instance.tag &&
+             without_sender->instance.subgroup == op->instance.subgroup) ||
             p->now_us >= op->deadline_us)
             continue;
         if (find_candidate(p, op, &candidate))
             choose(p, op, &candidate);
         else
-            hopeless = op;
+            without_sender = op;
     }
 }
 

@@ -153,7 +153,7 @@ struct pccl_peer {
     uint64_t redial_us; /* time of the next dial; 0: none */
     /* Time of the first of several losses, without a numbered message or a lasting connection in between; 0: none. */
     uint64_t lost_us;
-    uint64_t greeted_us, received_us, spoke_us;
+    uint64_t greeted_us, received_us, sent_us;
     uint32_t pause_ms;
     struct pccl_text why_lost; /* reason of the latest loss */
     uint64_t boot;

@@ -80,11 +80,11 @@ bool pccl_peer_has_seats(const struct pccl_peer *p, uint32_t count)
     return p->founded_count < PCCL_SUBGROUPS_MAX && p->seat_count + count <= PCCL_SUBGROUP_SEATS_MAX;
 }
 
-void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool come)
+void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool add)
 {
-    PCCL_ASSERT(come || (p->founded_count > 0 && p->seat_count >= count));
-    p->founded_count = come ? p->founded_count + 1 : p->founded_count - 1;
-    p->seat_count = come ? p->seat_count + count : p->seat_count - count;
+    PCCL_ASSERT(add || (p->founded_count > 0 && p->seat_count >= count));
+    p->founded_count = add ? p->founded_count + 1 : p->founded_count - 1;
+    p->seat_count = add ? p->seat_count + count : p->seat_count - count;
 }
 
 /* ---- founding ---- */

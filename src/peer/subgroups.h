@@ -30,8 +30,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_peer_take_founders(const struct pccl_peer 
                                                          uint32_t count, struct pccl_id *ids);
 /* Returns true if the limits (limits.h) allow one more founding or subgroup with `count` members. */
 bool pccl_peer_has_seats(const struct pccl_peer *p, uint32_t count);
-/* Adds a founding or subgroup to the counts; with `come` false, removes it. */
-void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool come);
+/* Adds a founding or subgroup to the counts; with `add` false, removes it. */
+void pccl_peer_count_seats(struct pccl_peer *p, uint32_t count, bool add);
 /*
  * Adds the subgroup after its founding, with this ascending list, has committed. Returns MALFORMED if the result does
  * not match the list, or MEMORY; if the memory was for a link, the peer has given up.

@@ -148,8 +148,8 @@ static bool is_still_waiting(const struct pccl_peer *p, const struct pccl_peer_o
 }
 
 /* Returns true if most of the peers that the call needs have entered it. */
-static bool most_have_come(const struct pccl_peer *p, const struct pccl_peer_op *op,
-                           const struct pccl_msg_who_is_where *answer)
+static bool most_have_entered(const struct pccl_peer *p, const struct pccl_peer_op *op,
+                              const struct pccl_msg_who_is_where *answer)
 {
     uint32_t world = answer->call == PCCL_CALL_SYNC ? p->group.count : p->member_count;
     return 2 * (uint64_t)answer->missing < (op != NULL ? op->world : world);
@@ -174,7 +174,7 @@ static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer
     if (!p->config.stuck_is_set)
         limit_ms = pccl_max_u64(limit_ms, p->config.op_timeout_ms);
     uint8_t other = answer->places_count > 0 ? answer->places[0].call : PCCL_CALL_NONE;
-    uint64_t turn = most_have_come(p, op, answer) ? 3 : order_of(answer->call) < order_of(other) ? 1 : 2;
+    uint64_t turn = most_have_entered(p, op, answer) ? 3 : order_of(answer->call) < order_of(other) ? 1 : 2;
     return turn * limit_ms * UINT64_C(1000);
 }
 

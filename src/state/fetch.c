@@ -130,7 +130,7 @@ static void give_grace(struct pccl_fetch *fetch)
         fetch->donors[i].expires_us = pccl_max_u64(fetch->donors[i].expires_us, until);
 }
 
-static void hear(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
+static void note_received(struct pccl_fetch *fetch, struct pccl_fetch_donor *donor)
 {
     donor->received_us = fetch->now_us;
     if (!donor->suspected)
@@ -271,7 +271,7 @@ enum pccl_status pccl_fetch_received(struct pccl_fetch *fetch, uint64_t now_us, 
         pccl_text_format(reason, "it answered with %s", pccl_wire_name(msg->type));
     if (status != PCCL_OK)
         return status;
-    hear(fetch, from);
+    note_received(fetch, from);
     pccl_fetch_ask(fetch);
     return PCCL_OK;
 }
@@ -282,7 +282,7 @@ void pccl_fetch_progress(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     if (from == NULL)
         return;
     fetch->now_us = now_us;
-    hear(fetch, from);
+    note_received(fetch, from);
 }
 
 enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor,
@@ -298,7 +298,7 @@ enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, uint64_t now_us, u
             return status;
     }
     answered(from);
-    hear(fetch, from);
+    note_received(fetch, from);
     pccl_fetch_ask(fetch);
     return PCCL_OK;
 }

@@ -22,7 +22,7 @@ static uint64_t patience_us(const struct pccl_synchronizer *synchronizer)
     return synchronizer->config.patience_ms * UINT64_C(1000);
 }
 
-static bool is_standing(const struct pccl_sync_donor *donor)
+static bool is_open(const struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
         if (pccl_worker_line_is_standing(&donor->lines[i].line))
@@ -98,7 +98,7 @@ static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason
                   (unsigned)(line - donor->lines), pccl_id_str(&donor->peer), reason->bytes);
     if (line == donor->lines && donor->tried < PCCL_SYNC_ATTEMPTS_MAX)
         donor->again_us = pccl_now_us() + patience_us(synchronizer) / pauses[donor->tried - 1];
-    if (!is_standing(donor))
+    if (!is_open(donor))
         give_up(synchronizer, donor);
 }
 

@@ -38,7 +38,7 @@ static void reverse(struct search *search, uint32_t first, uint32_t length)
  * Uses the first second place, starting `skip` steps further, that leaves fewer bad pairs or, with `sideways`, the same
  * number. Returns false if none exists.
  */
-static bool mend(struct search *search, uint32_t i, uint32_t skip, bool sideways)
+static bool fix_pair(struct search *search, uint32_t i, uint32_t skip, bool sideways)
 {
     uint32_t *order = search->order;
     uint32_t count = search->count, choices = count - 3; /* the second cut is neither at i nor next to it */
@@ -84,7 +84,7 @@ static bool repair(struct search *search, bool sideways)
             if (!is_bad(search, search->order[i], search->order[after(search, i)])) {
                 continue;
             }
-            progress = (count > 3 && mend(search, i, 0, false)) || progress;
+            progress = (count > 3 && fix_pair(search, i, 0, false)) || progress;
             if (next_arbitrary(&numbers) % ++bad_count == 0) {
                 some = i; /* one of the bad pairs, chosen with equal probability */
             }
@@ -92,7 +92,7 @@ static bool repair(struct search *search, bool sideways)
         if (bad_count == 0) {
             return true;
         }
-        if (!progress && (!sideways || !mend(search, some, next_arbitrary(&numbers), true))) {
+        if (!progress && (!sideways || !fix_pair(search, some, next_arbitrary(&numbers), true))) {
             return false;
         }
     }

@@ -5,7 +5,7 @@
  */
 #include "topology/internal.h"
 
-#define NOBODY PCCL_SOLVE_NO_MEMBER
+#define NO_MEMBER PCCL_SOLVE_NO_MEMBER
 
 static int64_t price_of(const struct pccl_assign *assign, uint32_t from, uint32_t to)
 {
@@ -19,7 +19,7 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
     uint32_t count = assign->count;
     for (uint32_t to = 0; to < count; to++) {
         assign->prices[to] = INT64_MAX;
-        cover->next[to] = cover->before[to] = NOBODY;
+        cover->next[to] = cover->before[to] = NO_MEMBER;
     }
     for (uint32_t from = 0; from < count; from++) {
         const uint32_t *row = assign->costs + (size_t)from * count;
@@ -34,8 +34,8 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
             int64_t here = price_of(assign, from, to);
             least = here < least ? here : least;
         }
-        for (uint32_t to = 0; to < count && cover->next[from] == NOBODY; to++) {
-            if (cover->before[to] == NOBODY && price_of(assign, from, to) == least) {
+        for (uint32_t to = 0; to < count && cover->next[from] == NO_MEMBER; to++) {
+            if (cover->before[to] == NO_MEMBER && price_of(assign, from, to) == least) {
                 cover->next[from] = to;
                 cover->before[to] = from;
             }
@@ -50,15 +50,15 @@ static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
  */
 static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32_t start)
 {
-    PCCL_ASSERT(cover->next[start] == NOBODY);
-    uint32_t count = assign->count, done = 0, end = NOBODY, member = start;
+    PCCL_ASSERT(cover->next[start] == NO_MEMBER);
+    uint32_t count = assign->count, done = 0, end = NO_MEMBER, member = start;
     uint32_t *waiting = cover->queue, *parent = cover->from;
     int64_t so_far = 0, own = 0;
     for (uint32_t to = 0; to < count; to++) {
         assign->reached[to] = INT64_MAX;
         waiting[to] = to;
     }
-    while (end == NOBODY) {
+    while (end == NO_MEMBER) {
         /* Continues from `member`, whose own successor, if any, is on a cheapest path. */
         if (member != start)
             own = price_of(assign, member, cover->next[member]);
@@ -78,14 +78,14 @@ static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32
         waiting[done++] = next;
         so_far = assign->reached[next];
         member = cover->before[next];
-        if (member == NOBODY)
+        if (member == NO_MEMBER)
             end = next;
         if (!pccl_solve_spend(cover->work, count - done + 1))
             return false;
     }
     for (uint32_t k = 0; k < done; k++)
         assign->prices[waiting[k]] += assign->reached[waiting[k]] - so_far;
-    for (uint32_t to = end, owner = NOBODY; owner != start;) {
+    for (uint32_t to = end, owner = NO_MEMBER; owner != start;) {
         owner = parent[to];
         uint32_t given_up = cover->next[owner];
         cover->next[owner] = to;
@@ -99,7 +99,7 @@ bool pccl_assign(struct pccl_assign *assign, struct pccl_cover *cover, uint64_t 
 {
     begin(assign, cover);
     for (uint32_t member = 0; member < assign->count; member++)
-        if (cover->next[member] == NOBODY && !augment(assign, cover, member))
+        if (cover->next[member] == NO_MEMBER && !augment(assign, cover, member))
             return false;
     *latency_us = 0;
     for (uint32_t member = 0; member < assign->count; member++)

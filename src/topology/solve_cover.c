@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define NOBODY PCCL_SOLVE_NO_MEMBER
+#define NO_MEMBER PCCL_SOLVE_NO_MEMBER
 
 static uint64_t bit_of(uint32_t member) { return UINT64_C(1) << (member & 63); }
 static uint32_t lowest(uint64_t word)
@@ -109,20 +109,20 @@ static bool has_root(struct pccl_cover *cover, const uint64_t *rows, uint32_t wi
 
 /*
  * Assigns a successor to `start`, which has none, by an exchange along an alternating path that is searched in random
- * order. The successor is `wanted` or, if that is NOBODY, any member without a predecessor. `wanted` must not be the
+ * order. The successor is `wanted` or, if that is NO_MEMBER, any member without a predecessor. `wanted` must not be the
  * previous successor of `start`. Returns false, with no change, if there is no such path.
  */
 static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
 {
-    uint32_t words = cover->words, done = 0, seen = 1, end = NOBODY, target = wanted;
+    uint32_t words = cover->words, done = 0, seen = 1, end = NO_MEMBER, target = wanted;
     uint64_t random = pccl_prng_u64(cover->prng);
     uint32_t first_word = (uint32_t)((random >> 32) % words), turn = random & 63;
     bool bag = (random >> 6 & 1) != 0; /* take a random waiting member instead of the first */
     mark_all_unseen(cover);
-    if (wanted != NOBODY)
+    if (wanted != NO_MEMBER)
         cover->unseen[wanted / 64] &= ~bit_of(wanted);
     cover->queue[0] = start;
-    while (end == NOBODY && done < seen) {
+    while (end == NO_MEMBER && done < seen) {
         if (bag) {
             random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             uint32_t other = done + (uint32_t)((random >> 33) % (seen - done)), kept = cover->queue[done];
@@ -131,14 +131,14 @@ static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
         }
         uint32_t member = cover->queue[done++];
         const uint64_t *row = out_of(cover, member);
-        if (wanted != NOBODY && member != start && leads(cover, member, wanted))
+        if (wanted != NO_MEMBER && member != start && leads(cover, member, wanted))
             end = member;
-        for (uint32_t k = 0, w = first_word; k < words && end == NOBODY; k++, w = w + 1 == words ? 0 : w + 1) {
+        for (uint32_t k = 0, w = first_word; k < words && end == NO_MEMBER; k++, w = w + 1 == words ? 0 : w + 1) {
             uint64_t fresh = row[w] & cover->unseen[w];
             cover->unseen[w] &= ~fresh;
             for (fresh = fresh >> turn | fresh << (-turn & 63); fresh != 0; fresh &= fresh - 1) {
                 uint32_t to = w * 64 + ((lowest(fresh) + turn) & 63), owner = cover->before[to];
-                if (owner == NOBODY) {
+                if (owner == NO_MEMBER) {
                     end = member;
                     target = to;
                     break;
@@ -149,7 +149,7 @@ static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
         }
     }
     (void)pccl_solve_spend(cover->work, (uint64_t)done * words + seen);
-    if (end == NOBODY)
+    if (end == NO_MEMBER)
         return false;
     cover->change_count = 0;
     for (uint32_t member = end;; member = cover->from[member]) {
@@ -168,9 +168,9 @@ static bool exchange(struct pccl_cover *cover, uint32_t start, uint32_t wanted)
 static bool cover_all(struct pccl_cover *cover)
 {
     for (uint32_t m = 0; m < cover->count; m++)
-        cover->next[m] = cover->before[m] = NOBODY;
+        cover->next[m] = cover->before[m] = NO_MEMBER;
     for (uint32_t m = 0; m < cover->count; m++)
-        if (!exchange(cover, m, NOBODY))
+        if (!exchange(cover, m, NO_MEMBER))
             return false;
     return true;
 }
@@ -251,10 +251,10 @@ static void number_cycles(struct pccl_cover *cover)
     cover->cycle_count = 0;
     memset(cover->cycle, 0xff, cover->count * sizeof *cover->cycle);
     for (uint32_t m = 0; m < cover->count; m++) {
-        if (cover->cycle[m] != NOBODY)
+        if (cover->cycle[m] != NO_MEMBER)
             continue;
         uint32_t size = 0;
-        for (uint32_t at = m; cover->cycle[at] == NOBODY; at = cover->next[at], size++)
+        for (uint32_t at = m; cover->cycle[at] == NO_MEMBER; at = cover->next[at], size++)
             cover->cycle[at] = cover->cycle_count;
         cover->sizes[cover->cycle_count++] = size;
     }
@@ -408,7 +408,7 @@ static int64_t cost(const struct pccl_cover *cover, const uint32_t *costs, uint3
 static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32_t any)
 {
     int64_t least = INT64_MAX;
-    uint32_t best = NOBODY, best_other = NOBODY, member = any;
+    uint32_t best = NO_MEMBER, best_other = NO_MEMBER, member = any;
     do {
         uint32_t next = cover->next[member];
         const uint64_t *row = out_of(cover, member);
@@ -429,9 +429,9 @@ static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32
         (void)pccl_solve_spend(cover->work, cover->count);
         member = next;
     } while (member != any);
-    if (best != NOBODY)
+    if (best != NO_MEMBER)
         join_both(cover, best, best_other);
-    return best != NOBODY;
+    return best != NO_MEMBER;
 }
 
 /*
@@ -440,13 +440,13 @@ static bool join_cheaply(struct pccl_cover *cover, const uint32_t *costs, uint32
  */
 static void join_all_cheaply(struct pccl_cover *cover, const uint32_t *costs)
 {
-    uint32_t *in_vain = cover->queue; /* by number of the cycle: true if it could not be joined */
+    uint32_t *failed = cover->queue; /* by number of the cycle: true if it could not be joined */
     for (uint64_t most = 2; most < 2 * (uint64_t)cover->count && cover->cycle_count > 1; most *= 2) {
-        memset(in_vain, 0, cover->count * sizeof *in_vain);
+        memset(failed, 0, cover->count * sizeof *failed);
         for (uint32_t m = 0; m < cover->count && cover->cycle_count > 1 && pccl_solve_spend(cover->work, 1); m++) {
             uint32_t number = cover->cycle[m];
-            if (cover->sizes[number] <= most && in_vain[number] == 0)
-                in_vain[number] = !join_cheaply(cover, costs, m);
+            if (cover->sizes[number] <= most && failed[number] == 0)
+                failed[number] = !join_cheaply(cover, costs, m);
         }
     }
 }

@@ -87,7 +87,7 @@ static void exchange(struct pccl_tour *tour, uint32_t place, uint32_t first, uin
     tour->cost -= gain;
 }
 
-static void look_at(struct pccl_tour *tour, uint32_t member)
+static void enqueue(struct pccl_tour *tour, uint32_t member)
 {
     if (tour->queued[member] != 0)
         return;
@@ -115,7 +115,7 @@ static bool improve_by_exchange(struct pccl_tour *tour, uint32_t a, uint32_t a_n
         exchange(tour, tour->place[a_next], length, both - length, left);
         const uint32_t ends[] = {a, b, c, a_next, b_next, c_next};
         for (size_t k = 0; k < PCCL_COUNT_OF(ends); k++)
-            look_at(tour, ends[k]);
+            enqueue(tour, ends[k]);
         found = true;
     }
     (void)pccl_solve_spend(tour->work, 2 * (uint64_t)i);
@@ -145,7 +145,7 @@ static void improve_all(struct pccl_tour *tour)
         tour->queue_count--;
         tour->queued[member] = 0;
         if (improve_at(tour, member))
-            look_at(tour, member);
+            enqueue(tour, member);
     }
 }
 
@@ -206,8 +206,8 @@ static void vary(struct pccl_tour *tour)
     for (uint32_t place = 0; place < count; place++) {
         uint32_t from = tour->varied[place], to = tour->varied[wrap(tour, place + 1)];
         if (after(tour, from) != to) {
-            look_at(tour, from);
-            look_at(tour, to);
+            enqueue(tour, from);
+            enqueue(tour, to);
         }
     }
     for (uint32_t place = 0; place < count; place++) {
@@ -232,7 +232,7 @@ void pccl_tour_improve(struct pccl_tour *tour, uint64_t bound, uint32_t *ring)
 {
     put_all(tour, ring);
     for (uint32_t place = 0; place < tour->count; place++)
-        look_at(tour, ring[place]);
+        enqueue(tour, ring[place]);
     improve_all(tour);
     while ((uint64_t)tour->cost > bound && pccl_solve_spend(tour->work, 1))
         vary(tour);

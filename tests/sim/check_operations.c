@@ -105,7 +105,7 @@ static void check_use(struct sim *sim, struct sim_peer *peer, const struct pccl_
     use->begun = true;
     use->joint = name->joint;
     use->sync = name->sync;
-    while (op->from_anybody && use->next < name->use && is_given_up(sim, peer, name, use->next))
+    while (op->from_any && use->next < name->use && is_given_up(sim, peer, name, use->next))
         use->next++;
     if (name->use != use->next && !sim->mute_uses)
         sim_fail(sim, "I6 p%u launches %s, expected use %u", peer->process.number, sim_instance_text(name), use->next);
@@ -174,7 +174,7 @@ static void book_earlier(struct sim *sim, struct sim_peer *peer, const struct pc
     if (op->instance.pair == 0)
         return;
     for (const struct pccl_peer_op *other = peer->machine->oldest; other != NULL; other = other->newer)
-        if (other->from_anybody && other->instance.subgroup == op->instance.subgroup &&
+        if (other->from_any && other->instance.subgroup == op->instance.subgroup &&
             other->instance.pair == op->instance.pair && other->instance.tag == op->instance.tag &&
             other->instance.use < op->instance.use)
             (void)book(sim, peer, other);
@@ -189,7 +189,7 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
         follow(sim, peer, instance, launch, op);
     if (launch != NULL)
         return launch;
-    if (checks->launching != peer && !op->from_anybody)
+    if (checks->launching != peer && !op->from_any)
         sim_fail(sim, "I2 p%u: outcome of %s, which it never launched, reaches the caller", peer->process.number,
                  sim_instance_text(&op->instance));
     book_earlier(sim, peer, op);
@@ -204,8 +204,8 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     launch->descriptor = op->descriptor;
     launch->tiny = op->tiny;
     launch->world = pccl_is_of_whole_group(&op->instance) ? peer->machine->group.count : op->world;
-    const struct pccl_id ends[] = {peer->id, op->from_anybody ? op->descriptor.root : checks->launch->other};
-    if (op->from_anybody) {
+    const struct pccl_id ends[] = {peer->id, op->from_any ? op->descriptor.root : checks->launch->other};
+    if (op->from_any) {
         const struct sim_launch *sent = sim_launch_of(instance, sim_peer_find(sim, &op->descriptor.root));
         if (sent == NULL)
             sim_fail(sim, "I3 p%u receives %s from a peer that has not sent it", peer->process.number,
@@ -217,7 +217,7 @@ static struct sim_launch *book(struct sim *sim, struct sim_peer *peer, const str
     const struct pccl_id pair[] = {ends[sends ? 0 : 1], ends[sends ? 1 : 0]};
     if (op->instance.pair != 0)
         take_list(launch, pair, 2);
-    else if (!op->from_anybody && checks->launch->members != NULL)
+    else if (!op->from_any && checks->launch->members != NULL)
         take_list(launch, checks->launch->members, checks->launch->member_count);
     launch->next = instance->launches;
     instance->launches = launch;
@@ -252,7 +252,7 @@ void sim_check_restart(struct sim *sim, struct sim_peer *peer, const struct pccl
 
 void sim_check_started(struct sim *sim, struct sim_peer *peer, const struct pccl_peer_op *op)
 {
-    if (op->from_anybody) /* a sender is chosen */
+    if (op->from_any) /* a sender is chosen */
         (void)book(sim, peer, op);
 }
 

@@ -12,7 +12,7 @@ static void command(struct sim *sim, enum pccl_master_command what, const struct
 {
     struct pccl_master_answer answer = {.done = !done};
     struct pccl_master_event event = {
-        .kind = PCCL_MASTER_COMMAND, .now_us = sim->now, .command = what, .said = &answer};
+        .kind = PCCL_MASTER_COMMAND, .now_us = sim->now, .command = what, .result = &answer};
     if (peer != NULL)
         event.peer = *peer;
     pccl_text_clear(&answer.words);

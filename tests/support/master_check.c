@@ -491,7 +491,7 @@ static const char *check_deadlines_of(const struct pccl_master *m, const struct 
     uint64_t silence_us = m->config.silence_ms * UINT64_C(1000), heartbeat_us = m->config.heartbeat_ms * UINT64_C(1000);
     bool tests = remote->test.running && remote->group->tuning.phase == PCCL_TUNING_TESTS;
     PCCL_RULE(wakes_for(m, remote->received_us + silence_us), "silence is noticed in time");
-    PCCL_RULE(remote->conn == 0 || wakes_for(m, remote->spoke_us + heartbeat_us), "heartbeats are sent in time");
+    PCCL_RULE(remote->conn == 0 || wakes_for(m, remote->sent_us + heartbeat_us), "heartbeats are sent in time");
     PCCL_RULE(remote->look_again_us == 0 || m->shut || wakes_for(m, remote->look_again_us),
               "a port is dialed again in time");
     PCCL_RULE(remote->queue == NULL || wakes_for(m, remote->log_us), "a newcomer that nobody admits is logged in time");

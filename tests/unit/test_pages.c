@@ -58,8 +58,8 @@ static struct pccl_figures figures(void)
                                   .round = 3,
                                   .since_us = 2000000,
                                   .world = PEERS,
-                                  .come_count = PEERS,
-                                  .come = {peers[0].id, peers[1].id, peers[2].id}};
+                                  .entered_count = PEERS,
+                                  .entered = {peers[0].id, peers[1].id, peers[2].id}};
     waits[1] = (struct pccl_wait){.call = PCCL_CALL_OPERATION,
                                   .collective = PCCL_ALL_REDUCE,
                                   .group = 7,
@@ -67,9 +67,9 @@ static struct pccl_figures figures(void)
                                   .since_us = 61000000,
                                   .world = PEERS,
                                   .finished = 1,
-                                  .come_count = 2,
+                                  .entered_count = 2,
                                   .missing_count = 1,
-                                  .come = {peers[0].id, peers[1].id},
+                                  .entered = {peers[0].id, peers[1].id},
                                   .missing = {peers[2].place}};
     verdicts[0] = (struct pccl_verdict_figure){.group = 7,
                                                .entry = {.class = PCCL_VERDICT_SLOW_LINK,
@@ -380,7 +380,7 @@ TEST(the_largest_run_fits)
     }
     for (uint32_t i = 0; i < PCCL_WAITS_MAX; i++) {
         calls[i] = waits[1];
-        calls[i].come_count = calls[i].missing_count = UINT32_MAX;
+        calls[i].entered_count = calls[i].missing_count = UINT32_MAX;
         for (uint32_t k = 0; k < PCCL_PLACES_MAX; k++)
             calls[i].missing[k] = peers[2].place;
     }
@@ -499,7 +499,7 @@ TEST(figures_of_a_machine)
     assert_int_equal(f.peer_count, 2);
     assert_int_equal(f.counts.members, 1);
     assert_int_equal(f.counts.pending, 1);
-    assert_int_equal(f.tally.came, 1);
+    assert_int_equal(f.tally.joined, 1);
     assert_int_equal(f.tally.newcomers, 2);
     assert_string_equal(f.peers[0].name, "trainer");
     assert_int_equal(f.peers[0].standing, PCCL_STANDING_MEMBER);

@@ -111,7 +111,7 @@ PLANTS = [
         [], ["mesh-cut"],
         [
             ("src/master/operations_messages.c",
-             "if (m->now_us >= op->held_until_us && !is_mended(m, op))",
+             "if (m->now_us >= op->held_until_us && !is_restored(m, op))",
              "if (false)"),
         ]),
     Bug("announcement_is_dropped",

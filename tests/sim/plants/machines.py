@@ -8,9 +8,9 @@ PLANTS = [
         ["I1", "I2", "I9", "I12", "PEACE", "ASSERT"], [],
         [
             ("src/peer/control.c",
-             "turned_out(p, expelled->code,",
+             "end_by_master(p, expelled->code,",
              "if (expelled->code == PCCL_REFUSAL_SHUTDOWN || p->state != PCCL_PEER_MEMBER) "
-             "turned_out(p, expelled->code,"),
+             "end_by_master(p, expelled->code,"),
             ("src/master/membership_admission.c",
              "else if (hello->boot == m->config.boot)",
              "else if (false)"),
@@ -23,8 +23,8 @@ PLANTS = [
         ["I12"], [],
         [
             ("src/peer/control.c",
-             "if (!p->greeted) return; if (p->now_us >= p->spoke_us + heartbeat_us)",
-             "if (p->greeted && p->now_us >= p->spoke_us + heartbeat_us)"),
+             "if (!p->greeted) return; if (p->now_us >= p->sent_us + heartbeat_us)",
+             "if (p->greeted && p->now_us >= p->sent_us + heartbeat_us)"),
         ]),
     Bug("payload_leaks",
         "what a machine allocates it gives back",

@@ -146,7 +146,8 @@ PLANTS = [
         ["R8"], ["members-alone"],
         [
             ("src/peer/member_list.c",
-             "*count = p->member_list != NULL ? p->member_list->count : 0; return p->member_list != NULL ? p->member_list->members : NULL;",
+             "*count = p->member_list != NULL ? p->member_list->count : 0; "
+             "return p->member_list != NULL ? p->member_list->members : NULL;",
              "return pccl_peer_view_members(p, count);"),
         ]),
     Bug("counts_of_now_are_of_the_last_call",

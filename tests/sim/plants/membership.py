@@ -83,7 +83,7 @@ PLANTS = [
             ("src/master/membership_admission.c",
              "else if (hello->boot == m->config.boot) turn_away_gone(",
              "else if (hello->boot == m->config.boot && m->founded && !m->recovering && "
-             "pccl_id_equal(&hello->run_key, &m->run_key)) come_in(m, stranger,"
+             "pccl_id_equal(&hello->run_key, &m->run_key)) accept_peer(m, stranger,"
              " add_remote(m, hello, PCCL_REMOTE_RESUMING), PCCL_HELLO_RESUME); else if (hello->boot == "
              "m->config.boot) turn_away_gone("),
         ]),
@@ -169,23 +169,23 @@ PLANTS = [
         [], ["edge-unseen"],
         [
             ("src/master/links_failed.c",
-             "!confirmed && more_may_come && (to->probing || !heard)",
-             "!confirmed && (to->probing || !heard)"),
+             "!confirmed && more_may_come && (to->probing || !has_answered)",
+             "!confirmed && (to->probing || !has_answered)"),
         ]),
     Bug("edge_does_not_wait_for_a_dial",
         "R9.4: the honest end goes before the master's own dial has ended",
         [], ["edge-seen-late", "edge-said-again"],
         [
             ("src/master/links_failed.c",
-             "!confirmed && more_may_come && (to->probing || !heard)",
-             "!confirmed && more_may_come && !heard"),
+             "!confirmed && more_may_come && (to->probing || !has_answered)",
+             "!confirmed && more_may_come && !has_answered"),
         ]),
     Bug("edge_does_not_wait_for_an_answer",
         "R9.4: the one who is left goes with the one whose host has vanished",
         [], ["edge-vanished-unseen"],
         [
             ("src/master/links_failed.c",
-             "!confirmed && more_may_come && (to->probing || !heard)",
+             "!confirmed && more_may_come && (to->probing || !has_answered)",
              "!confirmed && more_may_come && to->probing"),
         ]),
     Bug("silent_end_of_an_edge_stays",
@@ -193,7 +193,7 @@ PLANTS = [
         [], ["edge-vanished"],
         [
             ("src/master/links_failed.c",
-             "bad_from == bad_to && heard &&",
+             "bad_from == bad_to && has_answered &&",
              "bad_from == bad_to &&"),
         ]),
     Bug("what_was_seen_is_forgotten_when_said_again",

@@ -32,8 +32,8 @@ PLANTS = [
         [], ["replan-after-failure"],
         [
             ("src/master/operations_messages.c",
-             "if (is_said_again(from, instance, view) || ",
-             "if ((false && is_said_again(from, instance, view)) || "),
+             "if (is_sent_again(from, instance, view) || ",
+             "if ((false && is_sent_again(from, instance, view)) || "),
         ]),
     Bug("an_abort_is_not_said_again",
         "5.4: what a caller has ended in the view before, the master has not heard of",

@@ -59,7 +59,7 @@ PLANTS = [
         [], ["topology-links-first"],
         [
             ("src/master/topology_search.c",
-             "return pccl_master_has_better(group) && look_at_links(m, group, group->tuning.better) == LINKS_STAND;",
+             "return pccl_master_has_better(group) && check_links(m, group, group->tuning.better) == LINKS_UP;",
              "return pccl_master_has_better(group);"),
             ("src/master/topology_search.c",
              "if (pccl_master_has_better(group)) tuning->phase = PCCL_TUNING_LINKS;",
@@ -86,7 +86,7 @@ PLANTS = [
         ["T5"], ["topology-stalled"],
         [
             ("src/master/topology_tests.c",
-             "remote->test.sits_out = true; extend(m, remote); end_test(m, remote);",
+             "remote->test.excluded = true; extend(m, remote); end_test(m, remote);",
              ""),
         ]),
     Bug("loader_of_the_dead_is_not_free",
@@ -102,8 +102,8 @@ PLANTS = [
         ["T3", "ASSERT"], [],
         [
             ("src/master/topology_tests.c",
-             "return !remote->departing && !remote->test.loaded && !remote->test.sits_out;",
-             "return !remote->departing && !remote->test.sits_out;"),
+             "return !remote->departing && !remote->test.loaded && !remote->test.excluded;",
+             "return !remote->departing && !remote->test.excluded;"),
         ]),
     Bug("known_ways_are_tested",
         "what has been measured is measured again by each call",
@@ -118,8 +118,8 @@ PLANTS = [
         ["T5", "ASSERT"], [],
         [
             ("src/master/topology_tests.c",
-             "if (remote->test.looks && m->now_us < m->tests_end_us)",
-             "if (remote->test.looks)"),
+             "if (remote->test.became_free && m->now_us < m->tests_end_us)",
+             "if (remote->test.became_free)"),
             ("src/master/topology_tests.c",
              "(m->tests_end_us - m->now_us) / rounds;",
              "100000;"),

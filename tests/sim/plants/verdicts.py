@@ -186,8 +186,8 @@ PLANTS = [
         [], ["accusers-without-links"],
         [
             ("src/master/verdicts_slow.c",
-             "!j->witnesses->uses(j->witnesses->context, i, to) || stands_still",
-             "stands_still"),
+             "!j->witnesses->uses(j->witnesses->context, i, to) || was_stalled",
+             "was_stalled"),
         ]),
     Bug("the_host_is_slow",
         "9.11: others of the host of an expelled peer have to stay out, too",

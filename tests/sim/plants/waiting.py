@@ -23,7 +23,7 @@ PLANTS = [
         [], ["stuck-most", "stuck-liar"],
         [
             ("src/peer/where.c",
-             "most_have_come(p, op, answer) ? 3 :",
+             "most_have_entered(p, op, answer) ? 3 :",
              ""),
         ]),
     Bug("operations_end_with_updates",
@@ -55,7 +55,7 @@ PLANTS = [
         [], ["stuck-unheard"],
         [
             ("src/master/where.c",
-             "if (!are_all_heard(m, &steps[at])) continue;",
+             "if (!are_all_responsive(m, &steps[at])) continue;",
              ""),
         ]),
     Bug("guesses_are_certain",
