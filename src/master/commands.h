@@ -7,7 +7,7 @@
 
 #include "master/state.h"
 
-/* Executes the command. Writes the result and a sentence into event->said. */
+/* Executes the command. Writes the result and a sentence into event->result. */
 void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *event);
 /* Records that this member requests its drain in a vote. */
 void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote);

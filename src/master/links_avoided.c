@@ -71,7 +71,7 @@ static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct
 
 /*
  * Changes the ring to one without failing or known bad links. If none exists, accepts failing links, because a
- * failure may end soon. Returns false if that is impossible, too.
+ * failure may end soon. Returns false if no ring exists even then.
  */
 static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
 {

@@ -78,8 +78,8 @@ struct pccl_master_event {
     /* RECEIVED: pass of the sender's token (ops/token_file.h); REVOKED: the revoked pass; 0: none */
     uint32_t pass;
     const struct pccl_text *unfit; /* RECEIVED, a hello: reason why its token does not admit it; NULL if it does */
-    bool other_build;              /* GARBAGE: a hello of another build, as `reason` says in full */
-    struct pccl_id peer;           /* GARBAGE: the bytes are a hello of another build (see `reason`) */
+    bool other_build;              /* GARBAGE: the bytes are a hello of another build (see `reason`) */
+    struct pccl_id peer;           /* PROBED, COMMAND */
     enum pccl_master_command command;
     struct pccl_master_answer *result; /* COMMAND: filled in */
     bool answered;                     /* PROBED: the peer itself answered */

@@ -115,7 +115,7 @@ static uint32_t collect(struct pccl_master *m, struct pccl_queue *queue, struct 
     return count;
 }
 
-/* Requests links between all members and these newcomers if the group stays small with all of them. */
+/* Requests links between all members and these newcomers, if the group including them is small. */
 static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_remote **planned,
                       uint32_t planned_count)
 {

@@ -9,7 +9,7 @@
 #include "master/where.h"
 #include "wire/describe.h"
 
-/* Returns true if all links that the group needs from and to the peer that reported the failure are up again. */
+/* Returns true if all links that the group needs from or to `failed_by` are up. */
 static bool is_restored(const struct pccl_master *m, const struct pccl_operation *op)
 {
     const struct pccl_remote *remote = pccl_master_find(m, &op->failed_by);

@@ -1,11 +1,12 @@
 /*
  * Rules of the election, in order. If a rule expels a ballot, the election ends and is repeated without that ballot.
- *   1 The revision grows by one with each synchronization. The first one may have any revision.
- *   2 Members that enforce the popular state do not mix with members that only send or only receive.
- *   3 Candidates are votes that offer their content at the group's next revision; in the first synchronization, at the
- *     highest revision offered. The content with the most votes wins; at a tie, the one with the most votes that are
- * not fresh, and then the one with the lowest peer id. 4 Members whose list of tensors differs from the winner's are
- * expelled. 5 Members that only send and do not have the elected content are expelled.
+ *  1 The revision grows by one with each synchronization. The first one may have any revision.
+ *  2 Members that enforce the popular state do not mix with members that only send or only receive.
+ *  3 Candidates are votes that offer their content at the group's next revision; in the first
+ *    synchronization, at the highest revision offered. The content with the most votes wins; at a tie, the
+ *    one with the most votes that are not fresh, and then the one with the lowest peer id.
+ *  4 Members whose list of tensors differs from the winner's are expelled.
+ *  5 Members that only send and do not have the elected content are expelled.
  */
 #include "master/rounds_election.h"
 

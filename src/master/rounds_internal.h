@@ -34,7 +34,7 @@ void pccl_master_name_difference(const struct pccl_peer_group *group, const stru
 
 /* ---- rounds_sync.c ---- */
 
-/* Withdraws a vote unless a content has been elected. */
+/* Withdraws a vote. Has no effect after the election. */
 void pccl_master_withdraw_sync(struct pccl_master *m, struct pccl_remote *from, uint64_t round);
 
 #endif

@@ -236,7 +236,7 @@ static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
 
 /* ---- one test ---- */
 
-/* Returns the number of tests that `from` must still load, or that `to` must still receive if that is larger. */
+/* Returns the larger of two counts: tests that `from` still has to send, and tests that `to` still has to receive. */
 static uint32_t tests_left(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = from->group;

@@ -22,7 +22,7 @@ enum {
     /* Length of the head of a flood: the header of the frame and the length of the filler. */
     PCCL_MEASURE_FLOOD_HEAD = PCCL_FRAME_HEADER_BYTES + 4,
     PCCL_MEASURE_FLOOD_BYTES = PCCL_MEASURE_FLOOD_HEAD + PCCL_FLOOD_BYTES_MAX,
-    PCCL_MEASURE_OUT_BYTES = 256, /* limit of unsent small messages */
+    PCCL_MEASURE_OUT_BYTES = 256, /* limit of unsent small messages, in bytes */
 };
 
 /* ---- answering.c: connections that testers dialed ---- */

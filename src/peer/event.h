@@ -80,9 +80,9 @@ enum pccl_peer_event_kind {
      *   SYNC casts `vote`. It ends with OK (all members have the same content, or this peer has fetched everything that
      *   the plan requires), STATE (see last_reason), ABORTED, TIMEOUT, or EXPELLED (the state is incompatible with the
      *   group's, so this peer was removed from the run).
-     *   OPTIMIZE measures the paths within the group and adopts the best ring. It ends with OK, NO_RING (no ring
-     * exists; see last_reason; the ring is unchanged), ABORTED, or TIMEOUT. A call that is withdrawn after the tests
-     * have begun ends with the tests, within seconds.
+     *   OPTIMIZE measures the paths within the group and adopts the best ring. It ends with OK, NO_RING (no
+     *   ring exists; see last_reason; the ring is unchanged), ABORTED, or TIMEOUT. A call that is withdrawn
+     *   after the tests have begun ends with the tests, within seconds.
      *
      * With a `reason`, this peer cannot take part in SYNC or OPTIMIZE. The reason is sent to the other members, and the
      * call fails for all of them, with STATE or NO_RING.
@@ -109,9 +109,11 @@ enum pccl_peer_event_kind {
      * differs from the view's never starts, and is aborted for all as MEMBERS_CHANGED. Other results:
      *
      *   TOO_FEW_PEERS  this peer is alone (the launch gets no number)
-     *   ARGUMENT       the tag is in use; or the payload of a tiny operation does not have the length that the
-     * descriptor requires, or is too long USAGE          the peer is unconnected, or a call that ends the era is
-     * outstanding INTERNAL       no message can contain this descriptor (see launch->refusal) LIMIT, MEMORY
+     *   ARGUMENT       the tag is in use; or the payload of a tiny operation does not have the length that
+     *                  the descriptor requires, or is too long
+     *   USAGE          the peer is unconnected, or a call that ends the era is outstanding
+     *   INTERNAL       no message can contain this descriptor (see launch->refusal)
+     *   LIMIT, MEMORY
      *
      * In a subgroup also: PEER_LOST (the subgroup has ended, see its `reason`; no number), ARGUMENT (there is no such
      * subgroup, or the root is not in it). Never TOO_FEW_PEERS.

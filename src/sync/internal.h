@@ -74,7 +74,7 @@ struct pccl_sync_fetching {
     bool seats[PCCL_STATE_DONORS_MAX]; /* seats in use */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
     uint64_t alone_us;            /* time since which no donor can help; UINT64_MAX if one can */
-    struct pccl_text last_reason; /* reason for the loss of the last lost donor */
+    struct pccl_text last_reason; /* why the most recently lost donor was lost */
 };
 
 /* The plan in the inbox. */

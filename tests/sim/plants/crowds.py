@@ -26,8 +26,8 @@ PLANTS = [
         [], ["crowd-makes-room"],
         [
             ("src/master/membership_newcomers.c",
-             "goes == NULL || goes->site->count <= of_site + 1",
-             "goes == NULL || of_site < goes->site->count"),
+             "evicted == NULL || evicted->site->count <= of_site + 1",
+             "evicted == NULL || of_site < evicted->site->count"),
         ]),
     Bug("address_has_no_share",
         "one address must not fill the places for newcomers",

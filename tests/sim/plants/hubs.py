@@ -95,8 +95,8 @@ PLANTS = [
         [], ["hubs-restart-commit"],
         [
             ("src/master/membership_views.c",
-             "that no view contains */ pccl_master_request_hub_links(m, m->groups[i]);",
-             "that no view contains */"),
+             "which no view lists yet */ pccl_master_request_hub_links(m, m->groups[i]);",
+             "which no view lists yet */"),
         ]),
     Bug("hubs_by_places_in_the_ring",
         "members take the numbers of hubs for places in the ring, which changes while the hubs stay",

@@ -69,7 +69,7 @@ PLANTS = [
         ["D9", "STATE"], [],
         [
             ("src/peer/links.c",
-             "link->idle_us = 0; /* a link that is only kept is not dialed again */",
+             "link->idle_us = 0; /* a link that was idle is not dialed again */",
              ""),
         ]),
     Bug("answer_wants_the_link",
@@ -109,7 +109,7 @@ PLANTS = [
         [], ["sends-refused"],
         [
             ("src/peer/links.c",
-             "link->failed = false; /* a restarted master would take it as evidence, and an address may change */ "
+             "link->failed = false; /* a restarted master would consider it evidence, and the address may change */ "
              "link->how = 0; link->candidate_count = 0;",
              "link->candidate_count = 0;"),
         ]),
@@ -118,7 +118,7 @@ PLANTS = [
         [], ["sends-refused"],
         [
             ("src/peer/links.c",
-             "link->retry_us = 0; /* if the link is wanted again before the retry, there is no address to dial */",
+             "link->retry_us = 0; /* if the link is wanted again, there is no address yet */",
              ""),
         ]),
     Bug("old_addresses_are_kept",

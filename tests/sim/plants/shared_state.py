@@ -7,7 +7,7 @@ PLANTS = [
         [], ["sync-departing-vote"],
         [
             ("src/master/master.c",
-             "break; /* and all stages after it */",
+             "break; /* later stages wait, too */",
              "{ if (m->due >> PCCL_STAGE_SYNCS & 1) pccl_master_decide_syncs(m); break; }"),
             ("src/master/rounds_sync.c",
              "elect(m, group); if (m->departing_count > 0) return;",
