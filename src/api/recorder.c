@@ -43,33 +43,33 @@ pcclResult_t pcclWriteFlightRecorder(const pcclComm_t *comm, const char *file)
     PCCL_API_CALL(ANY, comm, PCCL_FAMILY_GENERAL, write_file(call, file));
 }
 
-static void write_verdict(const struct pccl_peer_verdict *told, uint64_t now_us, pcclVerdict_t *verdict)
+static void write_verdict(const struct pccl_peer_verdict *known, uint64_t now_us, pcclVerdict_t *verdict)
 {
-    *verdict = (pcclVerdict_t){.verdict_class = told->class,
-                               .for_ms = (uint32_t)((now_us - pccl_min_u64(now_us, told->since_us)) / 1000),
-                               .number = told->number};
-    pccl_id_write(&told->peer, verdict->peer.digits, PCCL_PEER_ID_SIZE - 1);
-    if (!pccl_id_is_zero(&told->other))
-        pccl_id_write(&told->other, verdict->other.digits, PCCL_PEER_ID_SIZE - 1);
-    (void)snprintf(verdict->name, sizeof verdict->name, "%s", pccl_verdict_name(told->class));
-    (void)snprintf(verdict->evidence, sizeof verdict->evidence, "%s", told->evidence.bytes);
-    (void)snprintf(verdict->action, sizeof verdict->action, "%s", told->action.bytes);
+    *verdict = (pcclVerdict_t){.verdict_class = known->class,
+                               .for_ms = (uint32_t)((now_us - pccl_min_u64(now_us, known->since_us)) / 1000),
+                               .number = known->number};
+    pccl_id_write(&known->peer, verdict->peer.digits, PCCL_PEER_ID_SIZE - 1);
+    if (!pccl_id_is_zero(&known->other))
+        pccl_id_write(&known->other, verdict->other.digits, PCCL_PEER_ID_SIZE - 1);
+    (void)snprintf(verdict->name, sizeof verdict->name, "%s", pccl_verdict_name(known->class));
+    (void)snprintf(verdict->evidence, sizeof verdict->evidence, "%s", known->evidence.bytes);
+    (void)snprintf(verdict->action, sizeof verdict->action, "%s", known->action.bytes);
 }
 
 static enum pccl_status get_verdicts(struct pccl_api_call *call, pcclVerdict_t *verdicts, size_t max, size_t *count)
 {
     struct pccl_communicator *comm = call->comm;
-    uint32_t told_count = 0;
+    uint32_t known_count = 0;
     if (!count || (!verdicts && max > 0))
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
                          "pcclGetVerdicts: count is NULL, or verdicts is NULL although max is not 0");
     uint64_t now_us = pccl_now_us();
     pccl_comm_enter(comm);
-    const struct pccl_peer_verdict *told = comm->peer ? pccl_peer_verdicts(comm->peer, &told_count) : NULL;
-    for (uint32_t i = 0; i < told_count && i < max; i++)
-        write_verdict(&told[i], now_us, &verdicts[i]);
+    const struct pccl_peer_verdict *known = comm->peer ? pccl_peer_verdicts(comm->peer, &known_count) : NULL;
+    for (uint32_t i = 0; i < known_count && i < max; i++)
+        write_verdict(&known[i], now_us, &verdicts[i]);
     pccl_comm_leave(comm);
-    *count = told_count;
+    *count = known_count;
     return PCCL_OK;
 }
 

@@ -40,7 +40,7 @@ struct pccl_engine_job {
     struct pccl_transfer *transfer;
     bool started, due_stop;
     enum pccl_job_end due_end;
-    bool is_done, is_at_rest, told_done, told_at_rest;
+    bool is_done, is_at_rest, reported_done, reported_at_rest;
     bool noted;
     struct pccl_engine_job *next_taken, *next_noted;
     struct pccl_traffic traffic; /* valid in the events done, at_rest and released; complete once at rest */

@@ -29,7 +29,7 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     job->transfer = NULL;
     job->started = job->stopped = job->queued = false;
-    job->due_stop = job->is_done = job->is_at_rest = job->told_done = job->told_at_rest = job->noted = false;
+    job->due_stop = job->is_done = job->is_at_rest = job->reported_done = job->reported_at_rest = job->noted = false;
     job->traffic = (struct pccl_traffic){0};
     uv_mutex_lock(&engine->lock);
     put_job(engine, job);

@@ -352,16 +352,16 @@ static void resume(struct pccl_stream *stream)
 
 /* ---- pending work ---- */
 
-static void tell(struct pccl_engine *engine, struct pccl_engine_job *job)
+static void report_progress(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     job->noted = false;
     job->traffic = pccl_transfer_traffic(job->transfer);
-    if (job->is_done && !job->told_done) {
-        job->told_done = true;
-        job->told_at_rest = job->is_at_rest || pccl_transfer_is_at_rest(job->transfer);
-        engine->events.done(engine->events.context, job, job->told_at_rest);
-    } else if (job->told_done && job->is_at_rest && !job->told_at_rest) {
-        job->told_at_rest = true;
+    if (job->is_done && !job->reported_done) {
+        job->reported_done = true;
+        job->reported_at_rest = job->is_at_rest || pccl_transfer_is_at_rest(job->transfer);
+        engine->events.done(engine->events.context, job, job->reported_at_rest);
+    } else if (job->reported_done && job->is_at_rest && !job->reported_at_rest) {
+        job->reported_at_rest = true;
         engine->events.at_rest(engine->events.context, job);
     }
 }
@@ -399,7 +399,7 @@ void pccl_engine_flush(struct pccl_engine *engine)
         if (engine->noted) {
             struct pccl_engine_job *job = engine->noted;
             engine->noted = job->next_noted;
-            tell(engine, job);
+            report_progress(engine, job);
         } else if (engine->writable[false] || engine->writable[true]) {
             struct pccl_bundle **first = &engine->writable[!engine->writable[false]], *bundle = *first;
             *first = bundle->next_writable;

@@ -186,9 +186,9 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     uint64_t before = link->incoming;
     link->slots[hello->slot].accepted = hello->number;
     pccl_listener_adopt(connection);
-    bool stands = hand_over(link, connection, false, hello->slot);
+    bool is_accepted = hand_over(link, connection, false, hello->slot);
     pccl_comm_link_queue(link); /* the loop frees an unused link */
-    if (stands)
+    if (is_accepted)
         link_up(link, true, 0);
     else
         end_gone(link, hello->slot);
@@ -236,7 +236,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         pccl_connection_close(connection, 0);
 }
 
-static void tell_shortage(struct pccl_communicator *comm, const struct pccl_text *reason)
+static void report_shortage(struct pccl_communicator *comm, const struct pccl_text *reason)
 {
     if (comm->peer)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_SHORTAGE, .reason = reason});
@@ -246,7 +246,7 @@ void pccl_comm_links_starved(void *owner, int error)
 {
     struct pccl_text reason;
     pccl_socket_explain(error, &reason);
-    tell_shortage(owner, &reason);
+    report_shortage(owner, &reason);
 }
 
 void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection)
@@ -275,10 +275,10 @@ uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_
 }
 
 /* Ends the dialing that the machine requested. */
-static void asked_dial_over(struct pccl_comm_link *link, bool stands, enum pccl_link_end how, uint32_t rtt_us)
+static void asked_dial_over(struct pccl_comm_link *link, bool is_accepted, enum pccl_link_end how, uint32_t rtt_us)
 {
     link->asked = false;
-    if (!stands) {
+    if (!is_accepted) {
         link_down(link, false, how, false, NULL);
         return;
     }
@@ -295,16 +295,16 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
     struct pccl_comm_link *link = slot->link;
     slot->dialer = NULL;
     if (!connection && how == 0)
-        tell_shortage(link->comm, reason);
+        report_shortage(link->comm, reason);
     uint32_t rtt_us = connection ? pccl_socket_rtt_us(connection->channel.socket) : 0;
     bool is_gone = connection && slot->dialed == 0;
     if (is_gone)
         pccl_connection_close(connection, 0);
-    bool stands = connection && !is_gone && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
-    link->troubled = link->troubled || !stands;
+    bool is_accepted = connection && !is_gone && hand_over(link, connection, true, (uint32_t)(slot - link->slots));
+    link->troubled = link->troubled || !is_accepted;
     pccl_comm_link_queue(link);
     if (link->asked)
-        asked_dial_over(link, stands, connection ? PCCL_LINK_UNREACHABLE : how, rtt_us);
+        asked_dial_over(link, is_accepted, connection ? PCCL_LINK_UNREACHABLE : how, rtt_us);
 }
 
 /* Returns false if out of memory. */

@@ -127,7 +127,7 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
     return status;
 }
 
-static void tell_awaited(struct pccl_communicator *comm, const struct pccl_comm_op *operation, bool blocked)
+static void report_awaited(struct pccl_communicator *comm, const struct pccl_comm_op *operation, bool blocked)
 {
     pccl_comm_step(comm,
                    &(struct pccl_peer_event){.kind = PCCL_PEER_OP_AWAIT, .op = operation->op, .blocked = blocked});
@@ -139,7 +139,7 @@ void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm
     if (operation->wait_expires_us)
         cancel_wait_expiry(comm, operation); /* the machine still considers this thread as waiting */
     else if (!operation->decided)
-        tell_awaited(comm, operation, true);
+        report_awaited(comm, operation, true);
 }
 
 static void show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -199,7 +199,7 @@ void pccl_comm_ops_expire_waits(struct pccl_communicator *comm)
             continue;
         cancel_wait_expiry(comm, operation);
         if (!operation->decided)
-            tell_awaited(comm, operation, false);
+            report_awaited(comm, operation, false);
     }
 }
 

@@ -78,8 +78,8 @@ static struct pccl_watched_link *find_link(struct pccl_comm_watch *watch,
     return &watch->links[watch->link_count++];
 }
 
-static struct pccl_seen_link *find_told(struct pccl_msg_sight *telemetry, struct pccl_seen_link *links,
-                                        const struct pccl_id *peer)
+static struct pccl_seen_link *find_figures(struct pccl_msg_sight *telemetry, struct pccl_seen_link *links,
+                                           const struct pccl_id *peer)
 {
     for (uint32_t i = 0; i < telemetry->links_count; i++)
         if (pccl_id_equal(&links[i].peer, peer))
@@ -109,14 +109,15 @@ static void add_connection(struct pccl_comm_watch *watch, const struct pccl_tele
     link->busy_us = connection->busy_us;
     link->seen = true;
     watch->moved_us = bytes >= MOVED_BYTES ? now_us : watch->moved_us;
-    struct pccl_seen_link *told = bytes || busy_us ? find_told(telemetry, links, &connection->peer) : NULL;
-    if (!told)
+    struct pccl_seen_link *figures = bytes || busy_us ? find_figures(telemetry, links, &connection->peer) : NULL;
+    if (!figures)
         return;
-    told->bytes += bytes;
-    told->resent += resent;
-    told->busy_us = (uint32_t)pccl_min_u64(pccl_max_u64(told->busy_us, busy_us), UINT32_MAX);
-    told->lately_us = connection->lately_us;
-    told->rtt_us = told->rtt_us ? (uint32_t)pccl_min_u64(told->rtt_us, connection->rtt_us) : connection->rtt_us;
+    figures->bytes += bytes;
+    figures->resent += resent;
+    figures->busy_us = (uint32_t)pccl_min_u64(pccl_max_u64(figures->busy_us, busy_us), UINT32_MAX);
+    figures->lately_us = connection->lately_us;
+    figures->rtt_us =
+        figures->rtt_us ? (uint32_t)pccl_min_u64(figures->rtt_us, connection->rtt_us) : connection->rtt_us;
 }
 
 static void forget_unseen(struct pccl_comm_watch *watch)

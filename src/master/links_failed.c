@@ -70,8 +70,8 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         return;
     }
     bool confirmed = is_confirmed(m, edge, to), has_answered = pccl_master_has_received_since(to, edge->failed_us);
-    bool more_may_come = edge->how != 0 && m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
-    if (!confirmed && more_may_come && (to->probing || !has_answered)) {
+    bool may_be_confirmed = edge->how != 0 && m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
+    if (!confirmed && may_be_confirmed && (to->probing || !has_answered)) {
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         return;
     }

@@ -393,7 +393,7 @@ static void closed(struct pccl_master *m, pccl_conn conn)
  * Records an invalid message that arrived intact. Returns false for a second one on a short-lived connection, without a
  * valid message in between, because the peer would resend it over every connection.
  */
-static bool may_come_back(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_master_event *event)
+static bool may_reconnect(struct pccl_master *m, struct pccl_remote *remote, const struct pccl_master_event *event)
 {
     bool lasted = m->now_us >= remote->attached_us + m->config.silence_ms * UINT64_C(1000);
     if (event->frame == NULL)
@@ -422,7 +422,7 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_remote *remote = remote_of(m, event->conn);
     if (remote == NULL || remote->departing)
         return;
-    if (!may_come_back(m, remote, event)) {
+    if (!may_reconnect(m, remote, event)) {
         pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "it sent an invalid message for the second time: %s",
                            event->reason->bytes);
         return;

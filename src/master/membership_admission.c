@@ -25,7 +25,7 @@ void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stra
     pccl_release(&m->memory, stranger, sizeof *stranger);
 }
 
-static void turn_away(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *reason)
+static void refuse(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *reason)
 {
     pccl_conn conn = stranger->conn;
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = reason, .cause = PCCL_LOG_CAUSE_REFUSED},
@@ -75,14 +75,14 @@ void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *e
     pccl_table_insert(&m->strangers_by_conn, &stranger->by_conn, event->conn);
     pccl_master_arm(m, m->now_us + m->config.hello_ms * UINT64_C(1000));
     if (m->strangers_by_conn.count > PCCL_STRANGERS_MAX)
-        turn_away(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL, "too many connections without a hello");
+        refuse(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL, "too many connections without a hello");
 }
 
 void pccl_master_expire_strangers(struct pccl_master *m)
 {
     uint64_t patience_us = m->config.hello_ms * UINT64_C(1000);
     while (m->oldest_stranger != NULL && m->now_us >= m->oldest_stranger->opened_us + patience_us)
-        turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "no hello received in time");
+        refuse(m, m->oldest_stranger, PCCL_REFUSAL_FULL, "no hello received in time");
     if (m->oldest_stranger != NULL)
         pccl_master_arm(m, m->oldest_stranger->opened_us + patience_us);
 }
@@ -90,22 +90,22 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 /* ---- removed peers ---- */
 
 /* Refuses a removed peer. A drained peer receives that code, because after another code it would connect again. */
-static void turn_away_removed(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal why,
-                              const struct pccl_text *reason)
+static void refuse_removed(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal why,
+                           const struct pccl_text *reason)
 {
     struct pccl_text words;
     pccl_text_format(&words, "this peer was removed from the run: %s", reason->bytes);
-    turn_away(m, stranger, why == PCCL_REFUSAL_DRAINED ? why : PCCL_REFUSAL_GONE, words.bytes);
+    refuse(m, stranger, why == PCCL_REFUSAL_DRAINED ? why : PCCL_REFUSAL_GONE, words.bytes);
 }
 
 /* Refuses a removed peer with its reason, or with `otherwise` if the reason is not known. */
-static void turn_away_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_removed *gone,
-                           const char *otherwise)
+static void refuse_gone(struct pccl_master *m, struct pccl_stranger *stranger, const struct pccl_removed *gone,
+                        const char *otherwise)
 {
     if (gone != NULL)
-        turn_away_removed(m, stranger, gone->why, &gone->reason);
+        refuse_removed(m, stranger, gone->why, &gone->reason);
     else
-        turn_away(m, stranger, PCCL_REFUSAL_GONE, otherwise);
+        refuse(m, stranger, PCCL_REFUSAL_GONE, otherwise);
 }
 
 /* ---- hello ---- */
@@ -219,24 +219,24 @@ static void continue_session(struct pccl_master *m, struct pccl_stranger *strang
 {
     if (!pccl_id_equal_secret(&remote->token,
                               &hello->token)) { /* after a restart, another peer may have claimed this id first */
-        turn_away(m, stranger, remote->state == PCCL_REMOTE_RESUMING ? PCCL_REFUSAL_FULL : PCCL_REFUSAL_IDENTITY,
-                  "wrong token for this peer id");
+        refuse(m, stranger, remote->state == PCCL_REMOTE_RESUMING ? PCCL_REFUSAL_FULL : PCCL_REFUSAL_IDENTITY,
+               "wrong token for this peer id");
         return;
     }
     if (remote->departing) {
-        turn_away_removed(m, stranger, remote->why, &remote->reason);
+        refuse_removed(m, stranger, remote->why, &remote->reason);
         return;
     }
     if (remote->stuck) {
         pccl_master_remove(m, remote, PCCL_REFUSAL_PROTOCOL, "its next message is invalid: %s",
                            remote->undecodable.bytes);
-        turn_away_removed(m, stranger, remote->why, &remote->reason);
+        refuse_removed(m, stranger, remote->why, &remote->reason);
         return;
     }
     bool never_answered = hello->boot != m->config.boot; /* it never received the hello_ok */
     uint64_t received = never_answered ? 0 : hello->received;
     if (received < remote->session.acknowledged || received > remote->session.sent) {
-        turn_away(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be resumed");
+        refuse(m, stranger, PCCL_REFUSAL_PROTOCOL, "the session cannot be resumed");
         return;
     }
     /*
@@ -259,16 +259,16 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 {
     const struct pccl_removed *gone = pccl_master_find_removed(m, hello);
     if (gone != NULL) {
-        turn_away_gone(m, stranger, gone, "");
+        refuse_gone(m, stranger, gone, "");
         return;
     }
     struct pccl_text reason;
     if (!pccl_master_may_rejoin(m, hello, &stranger->address, stranger->pass, &reason)) {
-        turn_away(m, stranger, PCCL_REFUSAL_SLOW, reason.bytes);
+        refuse(m, stranger, PCCL_REFUSAL_SLOW, reason.bytes);
         return;
     }
     if (!pccl_master_make_room(m, hello->group, &stranger->address, &reason)) {
-        turn_away(m, stranger, PCCL_REFUSAL_FULL, reason.bytes);
+        refuse(m, stranger, PCCL_REFUSAL_FULL, reason.bytes);
         return;
     }
     struct pccl_remote *remote = add_remote(m, hello, PCCL_REMOTE_PENDING);
@@ -277,7 +277,7 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         remote = NULL;
     }
     if (remote == NULL) {
-        turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
+        refuse(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
     pccl_master_need_lineage(m);
@@ -326,27 +326,27 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     struct pccl_id lineage = pccl_secret_digest(&hello->run_key);
     bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
     if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) || pccl_master_run_is_over(m, &lineage)) {
-        turn_away_gone(m, stranger, pccl_master_find_removed(m, hello),
-                       "this peer did not come back in time and was removed from the run");
+        refuse_gone(m, stranger, pccl_master_find_removed(m, hello),
+                    "this peer did not come back in time and was removed from the run");
         return;
     }
     bool young = m->now_us < m->started_us + m->config.recover_ms * UINT64_C(1000);
     if (!same && m->founded && !m->recovering && !(m->founded_by_newcomer && young)) {
-        turn_away(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
+        refuse(m, stranger, PCCL_REFUSAL_LINEAGE, "this master serves another run");
         return;
     }
     if (!same && m->founded && !is_believed(m, hello, &lineage)) { /* FULL makes the peer dial again */
-        turn_away(m, stranger, PCCL_REFUSAL_FULL,
-                  "this master serves another run, and no other peer confirms that this peer's run is older");
+        refuse(m, stranger, PCCL_REFUSAL_FULL,
+               "this master serves another run, and no other peer confirms that this peer's run is older");
         return;
     }
     if (!same && !pccl_master_begin_recovery(m, &hello->run_key)) {
-        turn_away(m, stranger, PCCL_REFUSAL_FULL, "out of memory");
+        refuse(m, stranger, PCCL_REFUSAL_FULL, "out of memory");
         return;
     }
     struct pccl_remote *remote = add_remote(m, hello, PCCL_REMOTE_RESUMING);
     if (remote == NULL) {
-        turn_away(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
+        refuse(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
         return;
     }
     pccl_master_log(m, PCCL_LOG_INFO,
@@ -359,18 +359,18 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
                                    const struct pccl_master_event *event)
 {
     if (event->msg->type != PCCL_MSG_hello) {
-        turn_away(m, stranger, PCCL_REFUSAL_MALFORMED, "the first message must be a hello");
+        refuse(m, stranger, PCCL_REFUSAL_MALFORMED, "the first message must be a hello");
         return;
     }
     const struct pccl_msg_hello *hello = &event->msg->as.hello;
     stranger->pass = event->pass;
     struct pccl_remote *known = pccl_master_find(m, &hello->peer);
     if (event->unfit != NULL)
-        turn_away(m, stranger, PCCL_REFUSAL_IDENTITY, event->unfit->bytes);
+        refuse(m, stranger, PCCL_REFUSAL_IDENTITY, event->unfit->bytes);
     else if (known != NULL)
         continue_session(m, stranger, known, hello);
     else if (hello->boot == m->config.boot)
-        turn_away_gone(m, stranger, pccl_master_find_removed(m, hello), "this peer was removed from the run");
+        refuse_gone(m, stranger, pccl_master_find_removed(m, hello), "this peer was removed from the run");
     else if (pccl_id_is_zero(&hello->run_key))
         newcomer(m, stranger, hello);
     else

@@ -162,7 +162,7 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
 
 /* ---- eligibility ---- */
 
-static bool may_come_up(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
+static bool may_open(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
 
 /*
  * Returns true if warming[index] need not wait longer for links of the mesh. `group` is its group, or NULL for a new
@@ -188,7 +188,7 @@ static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_
                                       *from = pccl_master_find_intent(other, &remote->id);
         if (to == NULL || from == NULL)
             return true; /* no mesh is possible */
-        open = open || may_come_up(to) || may_come_up(from);
+        open = open || may_open(to) || may_open(from);
     }
     return !open;
 }

@@ -48,8 +48,8 @@ void pccl_alarm_init(struct pccl_alarm *alarm, uv_loop_t *loop, void (*ring)(str
 
 void pccl_alarm_set(struct pccl_alarm *alarm, uint64_t due_us)
 {
-    bool stands = pccl_alarm_is_set(alarm) && !is_late(alarm) && alarm->due_us == due_us;
-    if (stands)
+    bool is_unchanged = pccl_alarm_is_set(alarm) && !is_late(alarm) && alarm->due_us == due_us;
+    if (is_unchanged)
         return;
     (void)uv_check_stop(&alarm->polled);
     if (due_us == UINT64_MAX)

@@ -91,7 +91,7 @@ void pccl_connection_raise(struct pccl_connection *connection)
     connection->channel.out_max = PCCL_CONNECTION_OUT_MAX;
 }
 
-static bool stands(const struct pccl_connection *connection)
+static bool has_not_ended(const struct pccl_connection *connection)
 {
     return connection->state == PCCL_CONNECTION_OPEN || connection->state == PCCL_CONNECTION_DIALING;
 }
@@ -100,7 +100,7 @@ static bool stands(const struct pccl_connection *connection)
 
 static void end(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
-    if (!stands(connection))
+    if (!has_not_ended(connection))
         return;
     pccl_connection_limit(connection, 0);
     connection->state = PCCL_CONNECTION_ENDED;
@@ -151,7 +151,7 @@ static void on_late(struct pccl_channel *channel)
 
 void pccl_connection_limit(struct pccl_connection *connection, uint32_t limit_ms)
 {
-    if (stands(connection))
+    if (has_not_ended(connection))
         pccl_channel_limit(&connection->channel, limit_ms);
 }
 

@@ -364,7 +364,7 @@ static bool is_due(const struct pccl_listener *listener, const struct pccl_conne
                         uv_now(listener->loop) >= stranger->accepted_ms + SPARE_HELLO_MS);
 }
 
-static void tell_shortage(const struct pccl_listener *listener, int error)
+static void report_shortage(const struct pccl_listener *listener, int error)
 {
     if (listener->starved)
         listener->starved(listener->owner, error);
@@ -377,7 +377,7 @@ static void welcome(struct pccl_listener *listener, uv_os_sock_t socket, const s
     struct pccl_connection *connection =
         pccl_connection_create(listener->loop, listener->memory, socket, false, listener->events, listener->owner);
     if (!connection) { /* the other side sees the connection being closed */
-        tell_shortage(listener, UV_ENOMEM);
+        report_shortage(listener, UV_ENOMEM);
         return;
     }
     if (listener->keys)
@@ -474,7 +474,7 @@ static void accept_waiting(struct pccl_listener_socket *listening)
         case UV_ENOMEM:
             if (made_room)
                 return; /* if no connection is left, the system returns the same error */
-            tell_shortage(listener, error);
+            report_shortage(listener, error);
             made_room = listener->queue && pccl_arrivals_end_early(listener->queue, SPARE_HELLO_MS);
             if (made_room)
                 break;

@@ -145,7 +145,7 @@ void pccl_worker_post(struct pccl_worker *worker);
  */
 PCCL_MUST_CHECK bool pccl_worker_dial(struct pccl_worker_line *line, struct pccl_msg_link_hello *hello,
                                       struct pccl_dial *dial);
-static inline bool pccl_worker_line_is_standing(const struct pccl_worker_line *line)
+static inline bool pccl_worker_line_is_active(const struct pccl_worker_line *line)
 {
     return line->dialer || line->link;
 }

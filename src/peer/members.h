@@ -27,6 +27,6 @@ const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);           
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg);
 /* Copies a reason from the master, and adds the names of the peers in it. */
-void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said);
+void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *words);
 
 #endif

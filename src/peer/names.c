@@ -35,12 +35,12 @@ void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg)
                        msg->names[i].name.length);
 }
 
-void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *said)
+void pccl_peer_take_reason(const struct pccl_peer *p, struct pccl_text *reason, const struct pccl_bytes *words)
 {
     pccl_text_clear(reason);
-    if (said->length == 0)
+    if (words->length == 0)
         return;
-    pccl_text_add_bytes(reason, (const char *)said->data, said->length);
+    pccl_text_add_bytes(reason, (const char *)words->data, words->length);
     pccl_names_add_to(&p->names, reason);
 }
 

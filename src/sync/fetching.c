@@ -25,7 +25,7 @@ static uint64_t patience_us(const struct pccl_synchronizer *synchronizer)
 static bool is_open(const struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
-        if (pccl_worker_line_is_standing(&donor->lines[i].line))
+        if (pccl_worker_line_is_active(&donor->lines[i].line))
             return true;
     return donor->again_us != UINT64_MAX;
 }
@@ -131,7 +131,7 @@ static void dial_first(struct pccl_sync_donor *donor)
 static void dial_further(struct pccl_sync_donor *donor)
 {
     for (uint32_t i = 1; i < PCCL_SYNC_SLOTS; i++)
-        if (!pccl_worker_line_is_standing(&donor->lines[i].line))
+        if (!pccl_worker_line_is_active(&donor->lines[i].line))
             dial(&donor->lines[i]);
 }
 

@@ -146,13 +146,13 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
 /* Returns the longer time, or unknown if either is unknown. */
 static uint32_t longest(uint32_t a_us, uint32_t b_us) { return a_us == 0 || b_us == 0 ? 0 : pccl_max_u32(a_us, b_us); }
 
-void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *told)
+void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *reported)
 {
-    used->gap_us = longest(used->gap_us, told->gap_us);
-    used->gap_1_us = longest(used->gap_1_us, told->gap_1_us);
-    used->gap_2_us = longest(used->gap_2_us, told->gap_2_us);
-    used->gap_3_us = longest(used->gap_3_us, told->gap_3_us);
-    used->took_us = longest(used->took_us, told->took_us);
+    used->gap_us = longest(used->gap_us, reported->gap_us);
+    used->gap_1_us = longest(used->gap_1_us, reported->gap_1_us);
+    used->gap_2_us = longest(used->gap_2_us, reported->gap_2_us);
+    used->gap_3_us = longest(used->gap_3_us, reported->gap_3_us);
+    used->took_us = longest(used->took_us, reported->took_us);
 }
 
 static void keep_gap(struct pccl_choice *choice, uint32_t gap_us)

@@ -37,7 +37,7 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
  * last has waited for the longest time, and an exaggerated gap costs time but no bits. A gap that one peer does not
  * know is unknown.
  */
-void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *told);
+void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *reported);
 /*
  * Returns the choice that follows a use. used: the choice of its launch, into which those of all peers were merged.
  * took_us: its duration.

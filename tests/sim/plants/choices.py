@@ -79,8 +79,8 @@ PLANTS = [
         [], ["choice-share-liar"],
         [
             ("src/wire/choice.c",
-             "used->gap_us = longest(used->gap_us, told->gap_us);",
-             "used->gap_us = told->gap_us;"),
+             "used->gap_us = longest(used->gap_us, reported->gap_us);",
+             "used->gap_us = reported->gap_us;"),
         ]),
     Bug("the_first_word_on_gaps_counts",
         "7.12: the peer that is heard first says what lay between the uses before",

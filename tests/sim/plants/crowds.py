@@ -85,8 +85,8 @@ PLANTS = [
         [], ["crowd-at-the-door"],
         [
             ("src/master/membership_admission.c",
-             "turn_away(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL,",
-             "(void)most_crowded_stranger; turn_away(m, m->oldest_stranger, PCCL_REFUSAL_FULL,"),
+             "refuse(m, most_crowded_stranger(m), PCCL_REFUSAL_FULL,",
+             "(void)most_crowded_stranger; refuse(m, m->oldest_stranger, PCCL_REFUSAL_FULL,"),
         ]),
     Bug("connect_gives_up_when_dropped",
         "a master without room closes connections of an honest crowd, which may come again",

@@ -81,11 +81,11 @@ PLANTS = [
         ["I9", "ASSERT"], [],
         TAKE_BACK + [
             ("src/master/membership_admission.c",
-             "else if (hello->boot == m->config.boot) turn_away_gone(",
+             "else if (hello->boot == m->config.boot) refuse_gone(",
              "else if (hello->boot == m->config.boot && m->founded && !m->recovering && "
              "pccl_id_equal(&hello->run_key, &m->run_key)) accept_peer(m, stranger,"
              " add_remote(m, hello, PCCL_REMOTE_RESUMING), PCCL_HELLO_RESUME); else if (hello->boot == "
-             "m->config.boot) turn_away_gone("),
+             "m->config.boot) refuse_gone("),
         ]),
     Bug("standstill_is_not_forgiven",
         "F21: a master that was stopped removes everybody",
@@ -169,7 +169,7 @@ PLANTS = [
         [], ["edge-unseen"],
         [
             ("src/master/links_failed.c",
-             "!confirmed && more_may_come && (to->probing || !has_answered)",
+             "!confirmed && may_be_confirmed && (to->probing || !has_answered)",
              "!confirmed && (to->probing || !has_answered)"),
         ]),
     Bug("edge_does_not_wait_for_a_dial",
@@ -177,16 +177,16 @@ PLANTS = [
         [], ["edge-seen-late", "edge-said-again"],
         [
             ("src/master/links_failed.c",
-             "!confirmed && more_may_come && (to->probing || !has_answered)",
-             "!confirmed && more_may_come && !has_answered"),
+             "!confirmed && may_be_confirmed && (to->probing || !has_answered)",
+             "!confirmed && may_be_confirmed && !has_answered"),
         ]),
     Bug("edge_does_not_wait_for_an_answer",
         "R9.4: the one who is left goes with the one whose host has vanished",
         [], ["edge-vanished-unseen"],
         [
             ("src/master/links_failed.c",
-             "!confirmed && more_may_come && (to->probing || !has_answered)",
-             "!confirmed && more_may_come && to->probing"),
+             "!confirmed && may_be_confirmed && (to->probing || !has_answered)",
+             "!confirmed && may_be_confirmed && to->probing"),
         ]),
     Bug("silent_end_of_an_edge_stays",
         "R9.4: the younger goes, though the older does not answer",
