@@ -89,8 +89,7 @@ class Words:
 
 
 def split_blocks(lines, columns, parameters=()):
-    """Yields (kind, content) of each block: "text" with a paragraph, "pairs" of texts, "parameter" with (name, text),
-    or "code" with lines."""
+    """Yields (kind, content) of each block: "text" (a paragraph), "pairs", "parameter" (name, text) or "code"."""
     position = 0
     while position < len(lines):
         line = lines[position]
@@ -135,8 +134,7 @@ def pair_at(line, indent, column):
 
 
 def take_pairs(lines, position):
-    """Returns the pairs of a two-column list, which needs at least two lines and an aligned second column, and the
-    position after it."""
+    """Returns the pairs of a list with at least two lines and an aligned second column, and the position after it."""
     first = PAIR.match(lines[position])
     if not first or len(first.group(2)) > PAIR_NAME_MAX:
         return [], position
@@ -269,8 +267,7 @@ class Header:
 
 
 def declaration(code, comment, line):
-    """Returns the item that a piece of a header declares. Returns None for include guards, includes and the export
-    macro."""
+    """Returns the item that a piece of a header declares, or None for include guards, includes and the export macro."""
     macro = re.match(r"#define (\w+)(?:[ \t]+(.*))?", code, re.S)
     if macro:
         name, value = macro.group(1), (macro.group(2) or "").strip()
@@ -296,8 +293,7 @@ def declaration(code, comment, line):
 
 
 def members(code):
-    """Returns the members of an enumeration or struct: (text, remark) for each member, and (None, lines) for a comment
-    between them."""
+    """Returns the members of an enumeration or struct: (text, remark) each, and (None, lines) for comments."""
     inner = code[code.index("{") + 1 : code.rindex("}")]
     position, made = 0, []
     while True:
@@ -448,8 +444,7 @@ class CPage:
         return self.words.inline(text) if name in self.words.links or text.isdigit() else f"`{text}`"
 
     def findings(self):
-        """Yields functions whose comment does not describe their results. All functions that return a result must do
-        so."""
+        """Yields functions that return a result which their comment does not describe."""
         for header in self.headers:
             for item in header.items():
                 if item.kind != "function" or item.above:

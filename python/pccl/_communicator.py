@@ -85,12 +85,10 @@ class Communicator(_Calls):
     def connect(
         self, n_attempts: int = 5, *, min_peers: Optional[int] = None, timeout: Optional[float] = None
     ) -> None:
-        """Joins the run, and waits until its peers admit this one by updating the topology.
-
-        If no master answers, tries again after a second, and starts no new attempt later than 2 * n_attempts seconds
-        after the first. A single attempt can last up to connect_retry_ms (30 s) if the other side, a busy master or
-        another service, accepts connections and then closes them. If min_peers is given, then waits as
-        wait_for(min_peers, timeout) does; the other peers must do so too."""
+        """Joins the run, and waits until its peers admit this one by updating the topology. If no master answers, tries
+        again after a second, and starts no new attempt later than 2 * n_attempts seconds after the first. A single
+        attempt can last up to connect_retry_ms (30 s) if the other side accepts connections and then closes them. If
+        min_peers is given, then waits as wait_for(min_peers, timeout) does; the other peers must do so too."""
         self._connect(n_attempts)
         if min_peers is not None:
             self.wait_for(min_peers, timeout)
@@ -128,15 +126,13 @@ class Communicator(_Calls):
 
     def are_peers_pending(self) -> bool:
         """Returns true if an update is worthwhile: newcomers are ready, or a new ring can avoid a slow link. All peers
-        of the run must call it together. It may run concurrently with reductions, but not with another call that all
-        peers make together."""
+        of the run must call it together. Reductions may be in progress, but no other joint call."""
         pending = ctypes.c_bool()
         self._joint("pcclArePeersPending", ctypes.byref(pending))
         return pending.value
 
     def optimize_topology(self) -> None:
-        """Measures the links and sets up the best ring. All peers of the run must call it together. Takes a few
-        seconds."""
+        """Measures the links and sets up the best ring in a few seconds. All peers of the run must call it together."""
         self._joint("pcclOptimizeTopology")
 
     def get_topology(self) -> str:
@@ -187,11 +183,10 @@ class Communicator(_Calls):
             return f"<pccl.{kind} {at}: {'closed' if self.closed else 'not in the run'}>"
 
     def group(self, ids: Sequence[str], *, timeout: Optional[float] = None, label: str = "") -> Group:
-        """Creates a group of the given peers, which must include this one; their order does not matter.
-
-        Returns when all of them have made this call with the same ids. Raises TimeoutError_ after `timeout` seconds (by
-        default op_timeout_ms), and MembersChangedError if one of them has left. Ctrl-C aborts the creation. Topology
-        updates do not affect existing groups."""
+        """Creates a group of the given peers, which must include this one, in any order. Returns when all of them have
+        made this call with the same ids. Raises TimeoutError_ after `timeout` seconds (by default op_timeout_ms), and
+        MembersChangedError if one of them has left. Ctrl-C aborts the creation. Topology updates do not affect groups.
+        """
         list_c = _collectives.peer_ids("group", ids)
         options = _native.GroupOptionsC(
             size=ctypes.sizeof(_native.GroupOptionsC),
@@ -213,15 +208,14 @@ class Communicator(_Calls):
         return founded[0]
 
     def name_of(self, peer: str) -> str:
-        """Returns the name of the peer with this id, for example an id from PCCLError.peers. Returns "" if it is
-        unknown."""
+        """Returns the name of the peer with this id, for example an id from PCCLError.peers; "" if it is unknown."""
         name = ctypes.create_string_buffer(65)
         self._core.call("pcclGetPeerName", _core.text("peer", peer), name, len(name))
         return name.value.decode("utf-8", "replace")
 
     def describe_waits(self) -> str:
-        """Returns a line for each known wait, with the waiting peers and the peers that they wait for; "" if there are
-        none. Useful while another thread is blocked in a call."""
+        """Returns a line for each known wait, with the waiting peers and the peers that they wait for; "" without
+        waits. Useful while another thread is blocked in a call."""
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))
         return text.value.decode("utf-8", "replace")
@@ -233,20 +227,16 @@ class Communicator(_Calls):
 
     def flight_recorder(self) -> Dict[str, Any]:
         """Returns the contents of this peer's flight recorder: its latest operations, with times, bytes and outcomes,
-        and the peers that unfinished operations wait for.
-
-        Callable from any thread, even while another one is blocked in a call; does not block. docs/guide/operations.md
-        explains the entries; pccl.recorder analyzes the dumps of several peers.
-        """
+        and the peers that unfinished operations wait for. docs/guide/operations.md explains the entries; pccl.recorder
+        analyzes several peers' dumps. Callable from any thread, even while another is blocked in a call; does not
+        block."""
         dump: Dict[str, Any] = json.loads(_recorder.text(self._core))
         return dump
 
     def verdicts(self) -> List[Dict[str, Any]]:
-        """Returns the master's verdicts about the causes of a slow or stuck group. Each is a dictionary with class,
-        number, peer, other (the peer at the far end of a link, or None), for_ms, evidence, and the action taken.
-
-        Callable from any thread, even while another one is blocked in a call; does not block. See
-        docs/guide/operations.md."""
+        """Returns the master's verdicts about the causes of a slow or stuck group (docs/guide/operations.md). Each is a
+        dictionary with class, number, peer, other (the peer at the far end of a link, or None), for_ms, evidence, and
+        the action taken. Callable from any thread, even while another one is blocked in a call; does not block."""
         return _recorder.verdicts(self._core)
 
     def abort(self) -> None:
@@ -254,8 +244,8 @@ class Communicator(_Calls):
         self._core.call("pcclAbortOperations")
 
     def get_feedback(self, tag: int) -> "array.array[float]":
-        """Returns the error-feedback residuals (see QuantizationOptions) of a tag, for a checkpoint; an empty array if
-        there are none."""
+        """Returns the error-feedback residuals (see QuantizationOptions) of a tag, for a checkpoint; empty if the tag
+        has none."""
         return _feedback.get(self._core, tag)
 
     def set_feedback(self, tag: int, kept: Any) -> None:
@@ -291,13 +281,12 @@ class Communicator(_Calls):
 
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
-        """Reduces send across all peers of the group into recv, or in place if recv is not given.
+        """Reduces send across all peers of the group into recv, or in place if recv is not given. Raises PCCLError on
+        failure, with send unchanged. Ctrl-C aborts this communicator's reductions for all peers.
 
-        Raises PCCLError on failure, with send unchanged. Ctrl-C aborts this communicator's reductions for all peers.
-
-        quantization: the codec (alias: `quantization_options`). label: a description of at most 32 bytes, for example
-        f"step {step}"; if the peers' labels differ, one of them has skipped an operation, and all get StateMismatch.
-        factor: with op="premul_sum", the multiplier of this peer's elements; it may differ between peers."""
+        quantization: the codec (alias: `quantization_options`). label: at most 32 bytes, for example f"step {step}"; if
+        it differs between peers, one of them has skipped an operation, and all get StateMismatch. factor: with
+        op="premul_sum", the multiplier of this peer's elements; it may differ between peers."""
         return self._do("all_reduce", operation, AsyncReduceHandle)
 
     @takes(AllReduce)
@@ -309,12 +298,10 @@ class Communicator(_Calls):
 
     @takes(Coalesced)
     def coalesced(self, operation: Coalesced) -> OperationInfo:
-        """Reduces several tensors, possibly of different types, in one operation with one outcome. It takes hardly
-        longer than one tensor of the total size.
-
-        Reduces in place, or into the tensors of recv. op: one reduction for all, or a list with one per tensor.
-        quantization: applies to the float tensors; the others are sent exactly. factor: applies to all premultiplied
-        sums in the list. Requires particular members only if `members` is given."""
+        """Reduces several tensors, possibly of different types, in one operation with one outcome, in place or into the
+        tensors of recv. Takes hardly longer than one tensor of the total size. op: one reduction for all, or a list
+        with one per tensor. quantization: applies to the float tensors; the others are sent exactly. factor: applies to
+        all premultiplied sums in the list. Requires particular members only if `members` is given."""
         return self._do("coalesced", operation, AsyncReduceHandle)
 
     @takes(Coalesced)
@@ -326,11 +313,9 @@ class Communicator(_Calls):
         self, descriptors: Sequence[ReduceOpDescriptor], *, max_in_flight: int = 4, label: str = ""
     ) -> ReduceInfo:
         """Performs a list of reductions, several at a time, and repeats those that fail because a peer was lost. Ctrl-C
-        aborts them for all peers. label: the label of each reduction.
-
-        CUDA tensors of torch are copied together through page-locked memory, after the pending work of the current
-        stream. They are unchanged after an error. Later work in that stream runs after the results have been copied
-        back."""
+        aborts them for all peers. label: the label of each reduction. CUDA tensors of torch are copied together through
+        page-locked memory, after the pending work of the current stream. They are unchanged after an error. Later work
+        in that stream waits until the results have been copied."""
         given = Retried(descriptors, max_in_flight, label)
         self._await(self._bound("pcclAllReduceMultipleWithRetry", given.call, given), self._give_up)
         return given.end()
@@ -381,15 +366,13 @@ class Communicator(_Calls):
 
     @takes(SeenAllGatherV)
     def all_gather_v_async(self, operation: SeenAllGatherV) -> AsyncBlobsHandle:
-        """Starts an all_gather_v and returns without waiting. data must stay unchanged until the handle has been
-        awaited."""
+        """Starts an all_gather_v and returns without waiting. data must not change before the handle is awaited."""
         return self._begin("all_gather_v_async", operation, AsyncBlobsHandle)
 
     @takes(SeenGatherV)
     def gather_v(self, operation: SeenGatherV) -> List[Tuple[str, memoryview]]:
-        """Gathers data of any length from all members on the root, a rank or a peer id. Returns the same list as
-        all_gather_v on the root, and an empty list on the others. `members` defaults to the current members, as for
-        broadcast. Other arguments are as for all_gather_v."""
+        """Gathers data of any length on the root, a rank or a peer id. Returns the same list as all_gather_v on the
+        root, and an empty list elsewhere. `members` is as for broadcast; other arguments are as for all_gather_v."""
         return self._do("gather_v", operation, AsyncBlobsHandle)
 
     @takes(SeenGatherV)
@@ -406,8 +389,7 @@ class Communicator(_Calls):
 
     @takes(SeenScatterV)
     def scatter_v_async(self, operation: SeenScatterV) -> AsyncBlobHandle:
-        """Starts a scatter_v and returns without waiting. parts must stay unchanged until the handle has been awaited.
-        """
+        """Starts a scatter_v and returns without waiting. parts must not change until the handle has been awaited."""
         return self._begin("scatter_v_async", operation, AsyncBlobHandle)
 
     @takes(SeenAllToAllV)
@@ -448,11 +430,9 @@ class Communicator(_Calls):
     @takes(ExclusiveScan)
     def exclusive_scan(self, operation: ExclusiveScan) -> OperationInfo:
         """Gives each member the reduction of send over all members with lower ranks. recv has as many elements as send,
-        and may be send.
-
-        Rank 0 receives the identity of the reduction: 0 for sum, or and xor; 1 for prod; all bits set for and; for max
-        the least and for min the greatest value of the type, infinities if it has them. avg and quantization are not
-        supported. factor is as for all_reduce; other arguments are as for broadcast."""
+        and may be send. Rank 0 receives the identity of the reduction: 0 for sum, or and xor; 1 for prod; all bits set
+        for and; for max the least and for min the greatest value of the type, infinities if it has them. avg and
+        quantization are not supported. factor is as for all_reduce; other arguments are as for broadcast."""
         return self._do("exclusive_scan", operation, AsyncReduceHandle)
 
     @takes(ExclusiveScan)
@@ -462,8 +442,7 @@ class Communicator(_Calls):
 
     @takes(InclusiveScan)
     def inclusive_scan(self, operation: InclusiveScan) -> OperationInfo:
-        """Gives each member the reduction of send over all members with lower ranks and itself. The arguments are as
-        for exclusive_scan."""
+        """As exclusive_scan, but the reduction includes the member's own send."""
         return self._do("inclusive_scan", operation, AsyncReduceHandle)
 
     @takes(InclusiveScan)
@@ -497,8 +476,8 @@ class Communicator(_Calls):
     @takes(AllToAll)
     def all_to_all(self, operation: AllToAll) -> OperationInfo:
         """Sends a part from each member to each member. send has one part for each member, all of equal size, in order
-        of rank; recv receives one part from each member in the same order. The two must not overlap. Other arguments
-        are as for broadcast."""
+        of rank; recv receives one part from each, in the same order, and must not overlap send. Other arguments are as
+        for broadcast."""
         return self._do("all_to_all", operation, AsyncReduceHandle)
 
     @takes(AllToAll)
@@ -509,12 +488,10 @@ class Communicator(_Calls):
     @takes(Send)
     def send(self, operation: Send) -> OperationInfo:
         """Sends a buffer to one peer, a rank or an id, which calls recv with a buffer of the same size and type.
-        Returns when that peer has received all of it; both succeed, or both fail.
-
-        The n-th send with a tag to a peer matches that peer's n-th recv with this tag from the sender, so any number
-        may be in progress at once (send_async). No other peer takes part, so the loss of a third peer has no effect. In
-        a group, peer is a rank of the group; its tags are separate from those of the communicator and of other groups,
-        and the end of the group ends its transfers."""
+        Returns when that peer has received all of it; both succeed, or both fail. The n-th send with a tag to a peer
+        matches that peer's n-th recv with this tag from the sender, so any number may be in progress at once
+        (send_async). No other peer takes part, so the loss of a third peer has no effect. In a group, peer is a rank of
+        the group; its tags are separate from all others, and the end of the group ends its transfers."""
         return self._do("send", operation, AsyncReduceHandle)
 
     @takes(Send)
@@ -580,10 +557,9 @@ class Communicator(_Calls):
     def drain(self) -> None:
         """Requests the drain of this peer: it takes part in everything until the next update_topology() of all peers,
         which raises DrainedError here, so no operation of the other peers fails. If there is no update within
-        `drain_ms` (20 s), it leaves anyway, and its calls raise DrainedError.
-
-        A drain cannot be revoked: later connect() calls raise DrainedError. Has no effect if repeated, or on a closed
-        communicator. Callable from any thread and from signal handlers; does not block."""
+        `drain_ms` (20 s), it leaves anyway, and its calls raise DrainedError. Cannot be revoked: later connect() calls
+        raise DrainedError. Has no effect if repeated, or on a closed communicator. Callable from any thread and from
+        signal handlers; does not block."""
         error = self._core.attempt("pcclDrain")
         if error is not None and not self._core.closed:
             raise error

@@ -41,8 +41,8 @@ def argument(*, kw_only: bool, default: Any = _REQUIRED) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(argument,))
 def described(cls: Type[_K]) -> Type[_K]:
-    """Gives a class a constructor for its annotated fields and those of its described base classes. The constructor
-    sets the attributes and calls _begin(). _ORDER is the order of the keyword parameters."""
+    """Gives a class a constructor for its own annotated fields and the fields of its described base classes. The
+    constructor sets the attributes and calls _begin(). _ORDER is the order of the keyword parameters."""
     known: Dict[str, Field] = {}
     written: Dict[str, str] = cls.__dict__.get("__annotations__", {})
     kind: Any = cls

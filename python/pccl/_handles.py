@@ -145,7 +145,7 @@ class AsyncReduceHandle(_Handle[OperationInfo]):
 
 
 class AsyncBlobsHandle(_Handle[List[Tuple[str, memoryview]]]):
-    """A launched operation on blobs. Its result is that of the blocking method; wait() returns an empty list if the
+    """A launched operation on blobs. It has the same result as the blocking method; wait() returns an empty list if the
     operation failed. wait() and result() call on_arrival. With a future, the thread that awaits it calls on_arrival,
     and only logs its exceptions."""
 

@@ -27,7 +27,7 @@ def _text(text: Optional[bytes]) -> str:
 
 
 def parameters() -> List[Parameter]:
-    """Returns all parameters. Those with scope "process" are read from the environment only."""
+    """Returns all parameters. Parameters with scope "process" are read from the environment only."""
     found = []
     for index in range(_native.lib.pcclGetParameterCount()):
         info = _native.ParameterInfoC(size=ctypes.sizeof(_native.ParameterInfoC))

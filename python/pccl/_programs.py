@@ -33,7 +33,8 @@ def find(name: str) -> Optional[str]:
 
 
 def run(name: str, arguments: Optional[Sequence[str]]) -> int:
-    """Replaces this process with the program. Where that is impossible, waits for it and returns its exit status."""
+    """Replaces this process with the program. If that is impossible, runs it, waits for it and returns its exit status.
+    """
     path = find(name)
     if path is None:
         print(f"{name}: not included in this installation of the Python package", file=sys.stderr)

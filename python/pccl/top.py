@@ -264,7 +264,7 @@ def _screen(status: _Status, columns: int, rows: int) -> List[str]:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[None]:
-    """Delivers key presses without Enter. Where that is impossible, only Ctrl-C ends the program."""
+    """Delivers key presses without Enter. If that is impossible, only Ctrl-C ends the program."""
     if termios is None or not sys.stdin.isatty():
         yield
         return

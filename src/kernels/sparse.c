@@ -57,7 +57,7 @@ struct work {
 
 /*
  * Returns the index of the element with this magnitude that follows `ties` others with the same magnitude, or `count`
- * if there is none.
+ * if it does not exist.
  */
 static size_t end_of_ties(const struct work *work, size_t count, int32_t magnitude, size_t ties)
 {

@@ -173,7 +173,7 @@ static void renew(struct pccl_channel *channel)
         (void)pccl_channel_push(channel); /* a failure is reported by the next read */
 }
 
-/* Returns the pipe's events, regardless of what caused the visit. */
+/* Returns the pipe's events, regardless of the cause of the visit. */
 static int begin_piped(struct pccl_channel *channel, int ready)
 {
     int news = 0;
@@ -286,10 +286,7 @@ static void note_moved(struct pccl_channel *channel)
 
 static enum pccl_channel_io end_input(struct pccl_channel *channel, int error)
 {
-    /*
-     * If we have shut down our side, the end of input proves nothing, and the reason of the shutdown is reported
-     * instead, unless it was EPIPE.
-     */
+    /* After our side has shut down, the end of input proves nothing: reports the shutdown's reason unless EPIPE. */
     bool ours = error == UV_EOF && channel->failed && channel->failed != UV_EPIPE;
     channel->ended = ours ? channel->failed : error;
     return PCCL_CHANNEL_ENDED;
@@ -333,8 +330,7 @@ static ptrdiff_t read_secured(struct pccl_channel *channel, const struct rooms *
                                      rooms->frames, rooms->frames_bytes);
     if (!channel->failed)
         push_after_read(channel);
-    /* Counts partial records, because one record can take long on a slow path. */
-    if (pccl_secure_has_moved(channel->secure))
+    if (pccl_secure_has_moved(channel->secure)) /* counts partial records, as one can take long */
         note_moved(channel);
     return got;
 }

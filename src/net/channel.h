@@ -81,7 +81,7 @@ struct pccl_channel {
     bool accepts_pipes;         /* the other side may offer a pipe, because nothing has been read yet */
     uv_poll_t poll;
     uv_idle_t kick;     /* only with encryption or a pipe: causes visits for events that the socket does not report */
-    uv_timer_t renewal; /* timer for renewing keys; its `data` is NULL if there is none */
+    uv_timer_t renewal; /* timer for renewing keys; its `data` is NULL if unused */
     bool renews;        /* a renewal of keys is due */
     struct pccl_alarm alarm; /* timer for the limit, for silence, or for the end of leaving */
     uint8_t handles;         /* number of handles that the loop has not released yet */

@@ -67,8 +67,8 @@ PCCL_MUST_CHECK bool pccl_record_seal(struct pccl_record_line *line, enum pccl_r
                                       size_t first_length, const uint8_t *second, size_t second_length, uint8_t *out);
 
 /*
- * Buffer for received bytes that have not been moved to their destination. It never grows beyond what the largest
- * record needs, whatever length a header states.
+ * Buffer for received bytes that have not been moved to their destination. It never grows beyond the size for the
+ * largest record, whatever length a header states.
  */
 struct pccl_record_reader {
     const struct pccl_memory *memory;
@@ -91,10 +91,10 @@ void pccl_record_reader_fini(struct pccl_record_reader *reader);
 uint8_t *pccl_record_space(struct pccl_record_reader *reader, const struct pccl_record_line *line, size_t *length);
 void pccl_record_filled(struct pccl_record_reader *reader, size_t length);
 /*
- * Moves received content to the first place, and what does not fit to the second. A record that fits is opened directly
- * in its place, and counts only if it is valid. The remaining content of a larger record waits for the next call. Stops
- * at a record of another kind (see `met`). Returns the number of bytes moved; 0 if more bytes are needed or `met` is
- * set; -1 if these bytes were not sealed by the other end, in which case the places may have been overwritten.
+ * Moves received content to the first place, and the rest to the second. A record that fits is opened directly in its
+ * place, and counts only if it is valid. The remaining content of a larger record waits for the next call. Stops at a
+ * record of another kind (see `met`). Returns the number of bytes moved; 0 if more bytes are needed or `met` is set; -1
+ * if these bytes were not sealed by the other end, in which case the places may have been overwritten.
  */
 PCCL_MUST_CHECK ptrdiff_t pccl_record_take(struct pccl_record_reader *reader, struct pccl_record_line *line,
                                            uint8_t *first, size_t first_length, uint8_t *second, size_t second_length);

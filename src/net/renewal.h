@@ -13,7 +13,7 @@
 
 #include "net/record.h"
 
-/* The state of a renewal at one end. Zeroed if there is none in progress. */
+/* The state of a renewal at one end. Zeroed while no renewal is in progress. */
 struct pccl_renewal {
     const struct pccl_openssl *openssl;
     struct evp_pkey_st *own;               /* key pair of this end, until the other end's public key has arrived */

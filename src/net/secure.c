@@ -11,17 +11,15 @@
 #include <string.h>
 
 enum {
-    RECORD_BYTES = 16 << 10, /* maximum content of a TLS record */
-    /* limit for sealed bytes that the kernel has not taken; above it, nothing more is sealed */
-    SEALED_BYTES = 128 << 10,
+    RECORD_BYTES = 16 << 10,  /* maximum content of a TLS record */
+    SEALED_BYTES = 128 << 10, /* limit for sealed bytes that wait for the kernel; nothing is sealed above it */
     TOGETHER_BYTES = 8 << 10, /* frames and payload up to this total size share a record */
     FIRST_BYTES = 3,
     VERDICT_BYTES = 4, /* number of bytes that distinguish a TLS record from ours, whose fourth byte is the kind */
     GREETING_BYTES_MAX = 16 << 10, /* limit for bytes from the other side before the handshake is complete */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
     RENEWAL_US = 10 * 1000,        /* minimum interval between renewals by a client (rekey_ms) */
-    /* number of renewals that a server tolerates in quick succession, since a busy machine may delay them */
-    RENEWALS_AT_ONCE = 4,
+    RENEWALS_AT_ONCE = 4,          /* maximum at a server, because a busy machine may delay earlier ones */
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* version of TLS records */
@@ -74,10 +72,7 @@ struct pccl_secure {
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
 
-/*
- * Returns true if our records replace those of TLS after the handshake. They do not for HTTP, because browsers do not
- * support them.
- */
+/* Returns true if our records replace TLS records after the handshake: not for HTTP, whose clients are browsers. */
 static bool has_records(const struct pccl_secure *secure)
 {
     return secure->role != PCCL_SECURE_VISITOR && secure->role != PCCL_SECURE_PAGES;
@@ -327,8 +322,7 @@ static bool begin_records(struct pccl_secure *secure)
         line->blocks_max = secure->rekey ? secure->rekey : line->blocks_max;
         pccl_wipe(&secret, sizeof secret);
     }
-    /* 0, because unencrypted bytes follow */
-    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX;
+    secure->reader.ahead = pccl_secure_opens(secure) ? 0 : PCCL_RECORD_AHEAD_MAX; /* 0: plain bytes follow */
     secure->first_have = secure->first_used = 0;
     if (secure->role == PCCL_SECURE_MASTER)
         secure->has_shown = pccl_keys_shown(secure->keys, secure->ssl, secure->shown);
@@ -427,9 +421,7 @@ static bool may_begin(struct pccl_secure *secure)
     return may;
 }
 
-/*
- * Processes the renewal record that the reader has met. Returns 0, or the error with which the connection has failed.
- */
+/* Processes the renewal record that the reader has met. Returns 0, or the error that failed the connection. */
 static int go_on_renewing(struct pccl_secure *secure)
 {
     enum pccl_record_kind reply;
@@ -459,9 +451,8 @@ static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t le
 }
 
 /*
- * Checks the first bytes after the handshake of a PEER. Its handshake completes before the master has verified its key,
- * so these may be an alert that rejects the key. Returns 0 if they begin one of our records; otherwise the error for
- * reads.
+ * Checks the first bytes after the handshake of a PEER. They may be an alert, because the handshake completes before
+ * the master has verified this peer's key. Returns 0 if they begin one of our records, otherwise the error for reads.
  */
 static ptrdiff_t hear_verdict(struct pccl_secure *secure)
 {
@@ -673,8 +664,7 @@ void pccl_secure_finish(struct pccl_secure *secure)
         return;
     secure->finished = true;
     if (has_records(secure)) {
-        /* If out of memory, the other side sees a broken connection. */
-        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0);
+        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* if out of memory, it looks broken */
         return;
     }
     secure->openssl->ERR_clear_error();

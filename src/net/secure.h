@@ -1,6 +1,6 @@
 /*
  * The encryption of a connection, between its channel and its socket: first a TLS 1.3 handshake (net/keys.h has the
- * keys), then our records (net/record.h), or those of TLS for HTTP. Only net/channel calls the functions that move
+ * keys), then our records (net/record.h), or TLS records for HTTP. Only net/channel calls the functions that move
  * bytes. Sealed bytes that the kernel does not take are buffered here, so a write never blocks and never has to be
  * repeated.
  *

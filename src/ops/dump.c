@@ -170,7 +170,7 @@ static void write_members(struct pccl_json *json, const struct pccl_recorder *re
 }
 
 /*
- * Return the time of the first message's beginning, and of the last message's end, over all flows; 0 if there is none.
+ * Return the time of the first message's beginning, and of the last message's end, over all flows; 0 without messages.
  */
 static uint64_t first_of(const struct pccl_recorder_flow *flows, uint32_t count)
 {

@@ -55,7 +55,7 @@ bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, c
  */
 bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count,
                          bool permits_private);
-/* Reads the token from the header "Authorization: Bearer <token>". Returns false if there is none. */
+/* Reads the token from the header "Authorization: Bearer <token>". Returns false if that header is missing. */
 bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token);
 /* Compares the request's token with this one, in constant time. */
 bool pccl_http_has_token(const struct pccl_http_request *request, const char *token);

@@ -226,7 +226,7 @@ static void on_late(struct pccl_channel *channel)
 
 /*
  * If `most`, returns the oldest client of the address with the most clients. Otherwise returns the oldest client that
- * waits for its handshake, from the address with the fewest clients. Returns NULL if there is none.
+ * waits for its handshake, from the address with the fewest clients. Returns NULL if no client matches.
  */
 static struct pccl_http_visitor *find(const struct pccl_http_server *server, bool most)
 {

@@ -214,7 +214,7 @@ static bool is_guest(const struct pccl_token_file *book, const struct pccl_pass 
 }
 
 /*
- * Returns the pass with the most recorded peers among those without a limited number of uses, or NULL if there is none.
+ * Returns the pass with the most recorded peers among those with unlimited uses, or NULL without recorded peers.
  * Prefers `pass` in case of a tie.
  */
 static struct pccl_pass *most_crowded(const struct pccl_token_file *book, struct pccl_pass *pass)

@@ -60,7 +60,7 @@ struct pccl_token_file {
     uint32_t count, capacity, last_number;
     struct pccl_invitation *guests;
     uint32_t invitation_count, invitation_capacity;
-    /* entry that was dropped in favor of the newest one; its pass is 0 if there is none */
+    /* entry that was dropped in favor of the newest one; its pass is 0 until an entry is dropped */
     struct pccl_invitation forgotten;
     uint32_t forgotten_at; /* index of that entry */
 };
@@ -81,8 +81,8 @@ void pccl_token_file_init(struct pccl_token_file *book, const struct pccl_memory
 void pccl_token_file_fini(struct pccl_token_file *book);
 
 /*
- * Adds a token. If there are already PCCL_TOKEN_FILE_PASSES_MAX, drops the oldest revoked one or, if there is none, the
- * oldest one that admits no more peers. Returns NULL with a reason if the terms are invalid, the book is full, or
+ * Adds a token. If there are already PCCL_TOKEN_FILE_PASSES_MAX, drops the oldest revoked one or, if none was revoked,
+ * the oldest one that admits no more peers. Returns NULL with a reason if the terms are invalid, the book is full, or
  * memory is short. The pointer is valid until the book changes.
  */
 struct pccl_pass *pccl_token_file_add(struct pccl_token_file *book, const uint8_t key[PCCL_PUBLIC_BYTES],
@@ -92,7 +92,7 @@ void pccl_token_file_drop(struct pccl_token_file *book, uint32_t number);
 /* Return NULL if there is no such pass. */
 struct pccl_pass *pccl_token_file_find(const struct pccl_token_file *book, const uint8_t key[PCCL_PUBLIC_BYTES]);
 struct pccl_pass *pccl_token_file_numbered(const struct pccl_token_file *book, uint32_t number);
-/* Returns the newest pass with this label, or with this number in decimal digits. Returns NULL if there is none. */
+/* Returns the newest pass with this label, or with this number in decimal digits. Returns NULL if no pass matches. */
 struct pccl_pass *pccl_token_file_named(const struct pccl_token_file *book, const char *name);
 /* Revokes a pass. Returns false if it was already revoked. */
 bool pccl_token_file_revoke(struct pccl_token_file *book, struct pccl_pass *pass, uint64_t now_s);

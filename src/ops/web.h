@@ -33,7 +33,7 @@ struct pccl_web {
     struct pccl_tokens *tokens;
     bool insecure;
     char token[PCCL_ADMIN_TOKEN_MAX + 1];
-    /* Host names from which a page may be requested: those of the addresses as configured, and the machine's name. */
+    /* Host names from which a page may be requested: the hosts of the configured addresses, and the machine's name. */
     const char *host_names[PCCL_HTTP_HOST_NAMES_MAX];
     uint32_t host_name_count;
     char machine[UV_MAXHOSTNAMESIZE];

@@ -98,10 +98,7 @@ static void tune_stream(uv_os_sock_t socket)
 #endif
 }
 
-/*
- * Allows one segment in flight while another is being read (docs/DECISIONS/0005). Systems that limit buffers to a
- * smaller size are slower.
- */
+/* Allows one segment in flight while another is being read (docs/DECISIONS/0005). */
 void pccl_socket_tune_here(uv_os_sock_t socket)
 {
     enum { BYTES_UNDER_WAY = 512 << 10 };
@@ -137,7 +134,7 @@ uint32_t pccl_socket_rtt_us(uv_os_sock_t socket)
 
 /*
  * On a short path, bbr's pacing costs processor time without a benefit. On a long and lossy path, only bbr achieves the
- * full rate, and a path of unknown length may be such a path. Buffer sizes are left to the system.
+ * full rate, and a path of unknown length may be long and lossy. Buffer sizes are left to the system.
  * bench/history/collectives.md has measurements.
  */
 enum { LONG_PATH_NOTSENT_BYTES = 128 << 10 };

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /*
- * Waits until standard error is writable. Writing to a pipe that nobody reads would otherwise block the thread that
- * keeps this peer alive. A pipe that is writable accepts a whole line.
+ * Waits until standard error is writable. Writing to a full pipe would otherwise block the thread that keeps this peer
+ * alive. A pipe that is writable accepts a whole line.
  */
 static bool is_writable(void)
 {

@@ -24,7 +24,7 @@ const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor)
     if (row->codecs != PCCL_GIVEN_OR_AUTOMATIC_CODEC)
         return "an automatic codec requires an all-reduce or a reduce-scatter";
     if (row->of == PCCL_OF_TENSORS)
-        return NULL; /* its sections have types and reductions of their own */
+        return NULL; /* each of its sections has its own type and reduction */
     if (!pccl_id_is_zero(&descriptor->counts))
         return "an automatic codec requires equal shares in a reduce-scatter";
     if (type != PCCL_F32 && type != PCCL_F16 && type != PCCL_BF16)
@@ -88,8 +88,8 @@ struct forecast {
 };
 
 /*
- * Returns the level with the most bits whose expected time is within this share of its budget, or the last level if
- * there is none.
+ * Returns the level with the most bits whose expected time is within this share of its budget, or the last level if no
+ * level is.
  */
 static enum pccl_level first_within(const struct forecast forecasts[PCCL_LEVELS], uint64_t percent)
 {

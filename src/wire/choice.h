@@ -8,7 +8,7 @@
 
 #include "wire/wire.h"
 
-#define PCCL_TOOK_UNKNOWN UINT32_MAX /* stands for an unknown duration of a use, and for an unknown since_us */
+#define PCCL_TOOK_UNKNOWN UINT32_MAX /* an unknown duration of a use, or an unknown since_us */
 
 /* Returns true if the descriptor has an automatic codec. */
 static inline bool pccl_choice_is_automatic(const struct pccl_descriptor *descriptor)
@@ -19,7 +19,7 @@ static inline bool pccl_choice_is_automatic(const struct pccl_descriptor *descri
 /* Returns NULL if the operation of the descriptor supports automatic codecs, otherwise the reason why it does not. */
 const char *pccl_choice_misfit(const struct pccl_descriptor *descriptor);
 /*
- * Sets the codec of the descriptor to that of the level. `asked` provides block, scale and rounding for levels with
+ * Sets the codec of the descriptor to the level's codec. `asked` provides block, scale and rounding for levels with
  * scales, and may be the same object.
  */
 void pccl_choice_apply(enum pccl_level level, const struct pccl_descriptor *asked, struct pccl_descriptor *descriptor);
@@ -39,7 +39,7 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
  */
 void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *reported);
 /*
- * Returns the choice that follows a use. used: the choice of its launch, into which those of all peers were merged.
+ * Returns the choice that follows a use. used: the choice of its launch, into which all peers' choices were merged.
  * took_us: its duration.
  */
 struct pccl_choice pccl_choice_next(const struct pccl_descriptor *descriptor, const struct pccl_choice *used,

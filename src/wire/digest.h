@@ -11,7 +11,7 @@
 
 /* Adds numbers by FNV-1a over their eight bytes, lowest byte first. */
 uint64_t pccl_digest_numbers(uint64_t digest, const uint64_t *numbers, size_t count);
-/* Adds the fields, including those of nested structs. */
+/* Adds the fields, including the fields of nested structs. */
 uint64_t pccl_digest_layout(uint64_t digest, const struct pccl_wire_layout *layout);
 /* Returns the digest of schema.h. Takes about 50 us. */
 uint64_t pccl_wire_digest(void);

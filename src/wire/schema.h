@@ -4,14 +4,13 @@
  *
  * After a release, ids are never reused and fields keep their order. Each commit that changes a message increases
  * PCCL_PROTOCOL_VERSION. Builds with the same version but different tables refuse each other because of their digests
- * (wire/digest.h). So that any two builds can exchange the reason why they do not connect, the following is frozen for
- * all versions: the frame header, the ids of HELLO, HELLO_OK, REFUSED and LINK_HELLO, the beginning of the greetings
- * (the magic of HELLO and LINK_HELLO, and the struct build), and all of REFUSED. unit/greeting tests these bytes.
+ * (wire/digest.h). So that any two builds can exchange the reason, the following is frozen for all versions: the frame
+ * header, the ids of HELLO, HELLO_OK, REFUSED and LINK_HELLO, the beginning of the greetings (the magic of HELLO and
+ * LINK_HELLO, and the struct build), and all of REFUSED. unit/greeting tests these bytes.
  *
- * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST. type is the name of the
- * struct for STRUCT and LIST. cap is the maximum number of bytes of BYTES and TEXT, and of items of LIST. For integers,
- * the last two arguments are the minimum and the maximum value instead; if they are omitted, any value is valid. For an
- * ID, 1 means that it must not be zero.
+ * F(kind, name, type, cap): kind is U8 U16 U32 U64 ID SECRET ADDRESS BYTES TEXT STRUCT LIST. type is the struct's name
+ * for STRUCT and LIST. cap is the maximum number of bytes of BYTES and TEXT, and of items of LIST. For integers, the
+ * last two arguments are the minimum and the maximum instead; without them, any value is valid. 1 for an ID: not zero.
  */
 #ifndef PCCL_WIRE_SCHEMA_H
 #define PCCL_WIRE_SCHEMA_H
@@ -77,7 +76,7 @@
     F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX)          /* automatic codec: budget; its choice is in the fields above */ \
     F(U8, budget_percent, 0, PCCL_BUDGET_PERCENT_MAX) /* alternative: share of the time between uses of the tag */     \
     F(U64, count, , ) /* elements of the tensor or a part; with counts, of all parts */                                \
-    F(ID, root, , )   /* only sender or only receiver; 0 if there is none */                                           \
+    F(ID, root, , )   /* only sender or only receiver; 0: none */                                                      \
     F(ID, counts, , ) /* digest of the part lengths, or of the tensors; 0: none */                                     \
     F(STRUCT, label, label, )
 
@@ -138,7 +137,7 @@
     F(U32, rtt_us, , )    /* minimum round trip; 0: unknown */                                                         \
     F(U32, lately_us, , ) /* current round trip, including queues; 0: unknown */
 
-#define PCCL_FIELDS_seen_wait(F)                    /* what an operation waits for */                                  \
+#define PCCL_FIELDS_seen_wait(F)                    /* a peer or an outcome for which an operation waits */            \
     F(ID, peer, , )                                 /* 0: the outcome, that is other members' contributions */         \
     F(U8, what, PCCL_WAIT_READY, PCCL_WAIT_OUTCOME) /* enum pccl_wait_kind */                                          \
     F(U8, begun, 0, 1)                              /* 1: data has moved between the two in this direction */          \
@@ -270,8 +269,7 @@
     F(STRUCT, view, epoch, )                                                                                           \
     F(LIST, instances, instance, PCCL_OPS_HELD_MAX)
 
-/* The sender closes the subgroup, which ends for all. */
-#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2)
+#define PCCL_FIELDS_subgroup_end(F) F(U64, subgroup, 1, PCCL_FOUNDING / 2) /* ends the subgroup for all members */
 
 #define PCCL_FIELDS_listen(F) /* number of offers of tiny sends that the sender accepts for a tag */                   \
     F(U64, subgroup, , )      /* 0: the whole group */                                                                 \
@@ -283,8 +281,7 @@
     F(U8, incoming, 0, 1)           /* 1: the other side had dialed it */                                              \
     F(U8, how, 0, PCCL_LINK_SILENT) /* enum pccl_link_end; 0: the sender cannot dial, see `shortage` */
 
-/* The reason why the sender cannot open or accept links. */
-#define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX)
+#define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX) /* why the sender cannot open or accept links */
 
 #define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* requests a link to this member by `warm_up` */
 
@@ -310,7 +307,7 @@
     F(U64, step, , )                                                                                                   \
     F(U64, loss, , ) /* bit pattern of a double, which may have any value */
 
-#define PCCL_FIELDS_resume(F) /* to a restarted master: what this peer knows, in several messages */                   \
+#define PCCL_FIELDS_resume(F) /* to a restarted master: this peer's knowledge, in several messages */                  \
     F(STRUCT, epoch, epoch, )                                                                                          \
     F(STRUCT, view, epoch, )                                                                                           \
     F(U64, update, , )                                                                                                 \
@@ -527,8 +524,7 @@
 #define PCCL_FIELDS_flood_seen(F)                                                                                      \
     F(U64, bytes, , ) /* number of bytes of filler received over this connection; sent repeatedly */
 
-/* The link is closed intentionally, so this is no evidence of a failure. */
-#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX)
+#define PCCL_FIELDS_link_bye(F) F(TEXT, reason, , PCCL_REASON_MAX) /* an intended end is no evidence of failure */
 
 /* X(id, name, direction) */
 #define PCCL_WIRE_MESSAGES(X)                                                                                          \

@@ -674,8 +674,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->out_of_place = true;
     }
     if (options->collective == PCCL_BARRIER) {
-        /* a barrier has only one size */
-        options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype);
+        options->min_bytes = options->max_bytes = perf_datatype_bytes(options->datatype); /* one size */
         options->size_count = 0;
         options->limit = false;
     }

@@ -36,7 +36,7 @@ struct perf_options {
     pcclQuantizationOptions_t codec;
     pcclCodecParams_t codec_params;     /* parameters of a scaled codec */
     uint32_t budget_ms, budget_percent; /* budget of an automatic codec; 0: not specified */
-    const char *codec_text;             /* the codec as specified, for example "minmax:u8"; "-" if there is none */
+    const char *codec_text;             /* the codec as specified, for example "minmax:u8"; "-" without a codec */
     uint32_t concurrent;                /* number of operations that share the bytes of one measurement */
     uint32_t tensors;                   /* number of tensors that share the bytes of each operation */
     bool out_of_place, in_place;

@@ -38,7 +38,7 @@ void perf_row_finish(struct perf_row *row, const struct perf_options *options, d
 /* Returns the share of the limit, or NAN if it was not measured. */
 double perf_row_share(const struct perf_row *row);
 
-/* Returns the stream for the table, which is standard output unless JSON or a topology goes there. */
+/* Returns the stream for the table, which is standard output unless JSON or a topology is written there. */
 FILE *perf_table(const struct perf_options *options);
 /* Prints the header. `ring` is NULL if there is no limit. */
 void perf_report_header(const struct perf_options *options, const struct perf_ring *ring, double ring_cpu_per_gb);

@@ -5,7 +5,8 @@
 #include "options.h"
 
 /*
- * Returns the exit code: 0 if a ring was found, 1 if there is none, 2 after a message if the search was not possible.
+ * Returns the exit code: 0 if a ring was found, 1 if there is no ring, 2 after a message if the search was not
+ * possible.
  */
 int perf_solve_run(const struct perf_options *options);
 /* Writes the text to the file of --dump, if it is set. Returns false after a message on standard error. */

@@ -10,8 +10,7 @@
 #include <string.h>
 #include <uv.h>
 
-/* in a larger group, there are links between all peers only where operations have requested them */
-enum { MESH_PEERS_MAX = 16 };
+enum { MESH_PEERS_MAX = 16 }; /* in larger groups, only operations that need all links cause them */
 
 double perf_now_s(void) { return 1e-9 * (double)uv_hrtime(); }
 
@@ -134,9 +133,8 @@ static bool forget_peak(void)
 struct bench {
     const struct perf_options *options;
     pcclComm_t *comm;
-    uint32_t rank; /* 0 for an all-reduce, which has no ranks */
-    /* determines this peer's values: index is its rank if it has one, otherwise its number */
-    struct perf_options values;
+    uint32_t rank;              /* 0 for an all-reduce, which has no ranks */
+    struct perf_options values; /* source of this peer's values: its rank if it has one, otherwise its number */
     char *input, *output;
     uint64_t resident_bytes; /* resident size with all buffers touched and the library unused; 0: unknown */
     pcclAsyncReduceOp_t *handles;
@@ -165,10 +163,7 @@ static pcclResult_t transfer(const struct bench *bench, void *buffer, size_t cou
                   : pcclRecv(buffer, count, datatype, other, options, bench->comm, NULL);
 }
 
-/*
- * Returns the number of elements of a tensor among the remaining ones. The sizes of the tensors grow exponentially, up
- * to 256 times the smallest.
- */
+/* Returns the size of the next tensor. Sizes grow exponentially, up to 256 times the smallest. */
 static size_t tensor_share(uint32_t number, uint32_t tensors, size_t left)
 {
     double all = 0;
@@ -331,10 +326,7 @@ uint32_t perf_iterations(const struct perf_options *options, size_t bytes)
     return options->iterations < most ? options->iterations : (uint32_t)most;
 }
 
-/*
- * Returns the index that determines the values that `giver` sends to this rank. Without a reduction, it differs between
- * ranks if each gets a separate part.
- */
+/* Returns the index that determines the values that `giver` sends to this rank, different if ranks get parts. */
 static uint32_t values_for(const struct bench *bench, uint32_t giver, uint32_t rank)
 {
     const struct pccl_collective_row *row = perf_row(bench->options);
@@ -589,8 +581,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     if (result == pcclSuccess)
         result = measure_all(&bench, sink, context);
     if (result == pcclSuccess)
-        /* waits for all, because a peer that leaves early changes the ranks of those that are still sending */
-        result = meet(&bench);
+        result = meet(&bench); /* waits for all: leaving early would change the ranks of the others */
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     for (uint32_t i = 0; i < options->concurrent; i++)
         (void)pcclFreeBlobs(&bench.blobs[i]);

@@ -237,7 +237,7 @@ def persistent_buffers(params: Any) -> Dict[str, Any]:
 
 
 class Piece(NamedTuple):
-    """A parameter or a range of its elements. Of a sharded parameter, only this process's shard."""
+    """A parameter or a range of its elements. If the parameter is sharded, only this process's shard."""
 
     name: str
     begin: int = 0

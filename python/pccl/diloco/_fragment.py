@@ -198,7 +198,7 @@ class Fragment:
     def _outcome(self) -> Optional[Reduced]:
         """Returns the outcome, which is the same for all processes inside.
 
-        If trainers fail, a trainer may be in the mean of one shard but not in that of another. The reduction then
+        If trainers fail, a trainer may be in the mean of one shard but not in the mean of another. The reduction then
         counts for none of the processes. The sums of the names reveal this even if two shards each lack a different
         trainer, so that the numbers of participants are equal."""
         while True:

@@ -100,8 +100,8 @@ def listing(name: str, lines: Sequence[str]) -> Setting:
 
 
 def codecs(packings: Sequence[Packing], is_default: bool) -> Setting:
-    """Returns the setting for the deltas' codecs. is_default: no codec was named, which the text mentions. The setting
-    equals that of the same codec given by name."""
+    """Returns the setting for the deltas' codecs. is_default: no codec was named, which the text mentions. The same
+    codec given by name has an equal setting."""
     lines = [repr(EXACT) if packing is None else codec_words(packing) for packing in packings]
     setting = listing("codec", lines)
     if is_default and HALF in packings:
@@ -476,8 +476,8 @@ class Membership:
         return [text[at : at + _LINE_MAX].rstrip() for at in range(0, len(text), _LINE_MAX)]
 
     def _compare_settings(self, counts: bool, odd: Sequence[str]) -> None:
-        """Raises InvalidArgument if this peer's settings differ from those of the peers whose state counts. All peers
-        call it, because all have found a difference."""
+        """Raises InvalidArgument if this peer's settings differ from the settings of the peers whose state counts. All
+        peers call it, because all have found a difference."""
         own = [setting.number for setting in self._settings]
         values = array("q", [NO_VALUE] * (2 * len(own)))
         if counts:

@@ -41,7 +41,7 @@ class Shared:
     """The shared tensors of a run.
 
     extra: arrays of the program that are equal on all peers at each boundary. buffers: arrays that differ between
-        peers; newcomers get those of one peer. momentum, second: whether there is a first and a second moment of the
+        peers; newcomers get one peer's. momentum, second: whether there is a first and a second moment of the
         mean. is_common: whether theta is the same on all peers; if not, it is treated like the buffers.
     """
 

@@ -238,8 +238,7 @@ class DiLoCo(Member):
         if not self._membership.established:
             return self._follow(meeting)
         self._in_run = self._has_state = True
-        # The state is the run's, not received by any process
-        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0
+        has_state = self._inside.highest(meeting.moved_bytes)[0] == 0  # the state is the run's, not a received one
         if has_state and on_its_way is not None:
             _arrays.copy(self._delta, on_its_way)
         else:
@@ -335,12 +334,10 @@ class DiLoCo(Member):
 
     def finish(self) -> StepInfo:
         """Ends together with the other peers: waits for the reductions in flight and applies them, and sets the
-        parameters to the outer copy, which has the same bits on all peers that call this after the same step.
-
-        Drops training since the last launch or boundary, and the steps since the last boundary. While a newcomer
-        catches up, these steps still count, and the newcomer continues through its own. Afterwards all may make more
-        steps, unless the run has finished. In that case it waits linger_s for late peers, which must also call finish()
-        or close()."""
+        parameters to the outer copy, which has the same bits on all peers that call this after the same step. Drops
+        training since the last launch or boundary, and the steps since the last boundary. While a newcomer catches up,
+        these steps still count, and the newcomer continues through its own. Afterwards all may make more steps, unless
+        the run has finished: then it waits linger_s for late peers, which must also call finish() or close()."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() on a peer that is not in the run")
         return self._jointly(self._finish)
@@ -359,12 +356,10 @@ class DiLoCo(Member):
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns a copy of the shared state: a flat dictionary of arrays, numbers and lists for numpy.savez or
-        torch.save.
-
-        Within a round, and with fragments at any time, it includes this peer's parameters and its reductions in flight:
-        if all peers load their states of the same step, the run continues with the same bits. While this peer is in the
-        run, it also includes the error-feedback residuals. In "eager" mode, reductions in flight are lost unless
-        finish() is called first."""
+        torch.save. Within a round, and with fragments at any time, it includes this peer's parameters and its
+        reductions in flight: if all peers load their states of the same step, the run continues with the same bits.
+        While this peer is in the run, it also includes the error-feedback residuals. In "eager" mode, reductions in
+        flight are lost unless finish() is called first."""
         self._notice_close()
         with self._busy:
             state = self._shared.state_dict()
@@ -554,8 +549,7 @@ class DiLoCo(Member):
         if reduced is not None and catch_up is not None:
             report = report._replace(attendance=catch_up.read(reduced.present))
         attendance, index = report.attendance, landing.info.fragment
-        # This peer is alone and lacks fragments
-        if attendance is not None and not attendance.holders and not self._has_everything():
+        if attendance is not None and not attendance.holders and not self._has_everything():  # alone, without all
             raise _membership.state_is_lost()
         if due is None:
             self._handle_report(index, report, transfers)
@@ -575,8 +569,7 @@ class DiLoCo(Member):
             self._fragments[index].start_transfer(self.comm, catch_up.own, _catch_up.transfers_of(attendance, turn))
 
     def _handle_early_report(self, fragment: Fragment, step: float, transfers: bool) -> None:
-        """Handles attendance that was received early, at the step at which newcomers receive it, or when all peers
-        drain."""
+        """Handles attendance that was received early, at the step at which newcomers receive it or all peers drain."""
         due, report = self._early_reports.get(fragment.index, (0, None))
         if report is not None and due <= step:
             del self._early_reports[fragment.index]

@@ -147,7 +147,7 @@ class DPLoRA(Method):
         self._merge()
 
     def _generator(self) -> np.random.Generator:
-        """Returns a random generator whose numbers differ from those of all other peers."""
+        """Returns a random generator whose numbers differ from all other peers' numbers."""
         if self._noise_seed is None:
             return np.random.default_rng()
         return np.random.default_rng([self._noise_seed, self.round, self._shared.position])

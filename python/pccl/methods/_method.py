@@ -72,7 +72,7 @@ class Method(Member):
     A new method derives from this class and overrides hooks. At the end of each round they are called in this order:
 
     1. encode(change): returns this peer's contribution. If decode() is not overridden, contributions are arrays, which
-       an all-reduce sums up; otherwise they are bytes, and each peer gets those of all peers.
+       an all-reduce sums up; otherwise they are bytes, and each peer gets every peer's bytes.
     2. decode(told): called once for each peer's bytes.
     3. apply(theta, mean): makes the step.
 
@@ -156,24 +156,24 @@ class Method(Member):
         return {}
 
     def shared_state(self, params: Named) -> Named:
-        """Returns the initial arrays of `shared`, which must be the same on all peers. Newcomers get those of the run.
+        """Returns the initial arrays of `shared`, which must be the same on all peers. Newcomers get the run's arrays.
         """
         return {}
 
     def room(self, params: Named) -> Named:
-        """Returns float32 or float64 arrays with the names and shapes of contributions that are arrays; by default
-        those of the parameters. Called for each part."""
+        """Returns float32 or float64 arrays with the names and shapes of contributions that are arrays; by default of
+        the parameters. Called for each part."""
         return {name: np.zeros_like(array) for name, array in params.items()}
 
     def encode(self, change: Named) -> Any:
-        """Returns this peer's contribution, by default the change itself: arrays like those of room(); or, with a
+        """Returns this peer's contribution, by default the change itself: arrays as room() returns; or, with a
         decode(), bytes or an array whose bytes are sent. b"" means no contribution. change: the parameters at the end
         of the last round minus the current ones, always finite."""
         return change
 
     def decode(self, told: bytes) -> Named:
-        """Returns arrays like those of room() for bytes that encode() returned. A faulty peer may send any bytes: raise
-        an exception if they cannot come from encode(). The result must depend only on the bytes and on `shared`."""
+        """Returns arrays as room() does, for bytes that encode() returned. A faulty peer may send any bytes: raise an
+        exception if they cannot come from encode(). The result must depend only on the bytes and on `shared`."""
         raise NotImplementedError
 
     def apply(self, theta: Named, mean: Named) -> None:

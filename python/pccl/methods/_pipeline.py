@@ -222,8 +222,7 @@ class _Flow:
 
 
 class _PeerReport:
-    """A peer's report, exchanged at the end of a round and before stages are assigned. All peers get the same reports,
-    so all raise the same errors."""
+    """A peer's report, which all peers get and check alike, at the end of a round and before stages are assigned."""
 
     def __init__(self, peer: str, said: memoryview, stages: int) -> None:
         try:
@@ -272,10 +271,8 @@ class Pipeline(Method):
     coordinates in a common basis: `rank` numbers instead of `width`. So is its gradient. The component outside the span
     of the basis is dropped. The gradient is exact for a model with such links, and the parameters are unrestricted.
 
-    stages: for each stage, a function that creates it identically on all peers. A peer calls the functions of its
-        stages.
-    batch: (replica, step) -> the micro-batches of a step, which may be any objects. All peers of a replica must get the
-        same.
+    stages: for each stage, a function that creates it identically on all peers; called for this peer's stages.
+    batch: (replica, step) -> the micro-batches of a step, any objects, the same on all peers of a replica.
     known: (micro-batch) -> the part of the residual stream that all stages know, the embeddings of its tokens and their
         positions, as float32 in the stream's shape. It must not be a parameter. Zeros if there is no such part.
     width: size of the last dimension of the residual stream. rank: size of the basis; by default an eighth of width.
@@ -330,8 +327,7 @@ class Pipeline(Method):
         return {number: held.stage for number, held in self._held.items()}
 
     def digests(self) -> Dict[int, str]:
-        """Returns a digest of each stage of this peer. After each round they are equal on all peers that have the
-        stage."""
+        """Returns a digest of each stage of this peer, which after each round is equal on all peers with the stage."""
         with self._busy:
             return {number: held.digest() for number, held in self._held.items()}
 
@@ -509,8 +505,7 @@ class Pipeline(Method):
     def _exchange(self) -> StepInfo:
         has_trained = self._seat.replica in self._complete and not self._lost
         is_ready = has_trained and all([held.changes.pack() for held in self._held.values()])
-        # Also whether this peer sent its changes; applied only when all stages have been received
-        heard: Dict[int, Tuple[Gathered, bool]] = {}
+        heard: Dict[int, Tuple[Gathered, bool]] = {}  # and whether this peer sent; applied once all are complete
         counted: Set[int] = set()
         sent = received = 0
         while True:
@@ -532,8 +527,7 @@ class Pipeline(Method):
         self._present, self._have_gone = len(told), len(told) < len(self._seats)
         done = {number for one in told.values() for number in one.done}
         if self._have_gone and (not counted or len(done) < len(self._makers)):
-            # All repeat the round from its beginning, including peers that dropped out and return
-            self._shared.round -= 1
+            self._shared.round -= 1  # all repeat the round, also peers that dropped out and return
             counted, heard = set(), {}
         committed = any([self._held[number].changes.apply(*what) for number, what in heard.items()])
         for held in self._held.values():
@@ -553,8 +547,7 @@ class Pipeline(Method):
         return operation.blobs, info.tx_bytes, info.rx_bytes
 
     def _group(self, peers: Sequence[str]) -> Communicator:
-        """Returns a group with these peers, which all call it. The group is reused until it ends or the stages are
-        reassigned."""
+        """Returns a group with these peers, which all call it. It is reused until it ends or stages are reassigned."""
         key = tuple(sorted(peers))
         if key not in self._groups:
             self._groups[key] = self.comm.group(peers)

@@ -77,7 +77,7 @@ Held = Mapping[str, Mapping[int, Tuple[int, str]]]  # for each peer, its stages 
 
 def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) -> Dict[int, Handover]:
     """Returns the transfers after which all peers with the same stage have the same parameters of this round: the most
-    common ones, or, if several are equally common, those of the lowest rank."""
+    common ones, or, if several are equally common, the ones that the lowest rank has."""
     found: Dict[int, Handover] = {}
     for stage in range(stages):
         wanting = [peer for peer, seat in seats.items() if stage in seat.stages(stages)]

@@ -68,7 +68,7 @@ def _found(world: World, ranks: Sequence[int], timeout: timedelta) -> Communicat
 
 
 class ProcessGroup(Launching):
-    """A process group. Its methods have the names that torch 2.13 calls, and those of older versions."""
+    """A process group. Its methods have the names that torch 2.13 and older versions call."""
 
     supports_splitting = False
     supports_coalescing = False

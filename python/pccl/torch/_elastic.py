@@ -79,7 +79,7 @@ class ElasticStats:
 
 class _InBackward(DDPState):
     """Averages gradients during the backward of a DistributedDataParallel. A replica that is alone continues. A failure
-    does not end the backward; the gradients are then those of this replica alone, and the step is dropped."""
+    does not end the backward; the gradients are then this replica's own, and the step is dropped."""
 
     left = False
 

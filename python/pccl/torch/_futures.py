@@ -74,10 +74,9 @@ _here = threading.local()  # completer: handles the futures that this thread's c
 
 
 class Completer:
-    """Completes futures in the order of put(), each when its work is over, and thereby runs their callbacks. Callbacks
-    run one after another. If a callback runs for longer than SLICE_S, the next one starts anyway, because it may be
-    what the first one waits for. Futures created by a callback have a separate completer, so that they do not wait
-    behind others."""
+    """Completes futures in the order of put(), each when its work is over. This runs their callbacks. Callbacks run one
+    after another. If a callback runs for longer than SLICE_S, the next one starts anyway, because the first one may be
+    waiting for it. Futures created by a callback have a separate completer, so that they do not wait behind others."""
 
     def __init__(self) -> None:
         self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()

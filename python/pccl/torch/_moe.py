@@ -223,8 +223,7 @@ class _Forward(_Pass):
 
 
 class _Backward(_Pass):
-    """The backward pass. Sends gradients to the peers that have computed the rows. The gradients of a chunk are only
-    added to those of the parameters if the chunk succeeds."""
+    """The backward pass. Sends gradients to the peers that have computed the rows. Failed chunks have no effect."""
 
     def __init__(self, forward: _Forward, given: torch.Tensor) -> None:
         super().__init__(forward.moe, forward.rows, given)
@@ -257,8 +256,7 @@ class _Backward(_Pass):
         self._brought[chunk] += self.rows.count(chunk, own)
 
     def _differentiate(self, chunk: int, kept: Sequence[_Computed], rows: torch.Tensor) -> torch.Tensor:
-        """Computes the gradients of the experts' inputs, which it returns, and of their parameters, which it adds up.
-        """
+        """Computes the gradients of the experts' inputs, which it returns, and of their parameters, which it sums."""
         made, found = [self.given[:0]], self._found[chunk]
         for (expert, given, out), gradient in zip(kept, rows.split([len(given) for _, given, _ in kept])):
             parameters = [one for one in self.moe.experts[expert].parameters() if one.requires_grad]
@@ -312,8 +310,7 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
 
 
 class MoE(torch.nn.Module):  # type: ignore[misc]
-    """A layer of experts that are distributed over the peers. Tokens are sent to the peers of their experts, and the
-    results back.
+    """A layer of experts that are distributed over the peers. Tokens are sent to their experts, and the results back.
 
     experts: modules that map rows of tokens to rows of the same shape; all of them on all peers, in the same order.
         Each peer trains its own experts; the others are copies.
@@ -375,7 +372,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     @property
     def owners(self) -> Tuple[Optional[str], ...]:
-        """Id of the peer that computes each expert, or None if there is none. Empty until the peers have met."""
+        """Id of the peer that computes each expert, or None if no peer does. Empty until the peers have met."""
         return tuple(None if one is None else self._members[one] for one in self._owners)
 
     def rejoin(self, comm: Communicator) -> None:
@@ -394,8 +391,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     def sync(self) -> MoEInfo:
         """Assigns each expert to a peer, so that all peers have about the same number of experts, and moves the
         parameters of reassigned experts. All peers call it. With on_death="take_over", also copies each expert to the
-        peer that would take it over. Call it between steps: after newcomers were admitted, and regularly to update the
-        copies."""
+        peer that would take it over. Call it between steps: after admissions, and regularly to update the copies."""
         self.info = MoEInfo(step=self._step)
         self._meet(_SYNC)
         return self.info
@@ -482,8 +478,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         for move in moves:
             if move.source == rank:
                 outgoing[move.target] += self._state_of(move.expert)
-        # In bytes; all peers know the moves, so one that announces more is detected immediately
-        due = [0] * len(members)
+        due = [0] * len(members)  # in bytes; a peer that announces more is detected at once
         for move in moves:
             due[move.target] += sum(one.numel() * one.element_size() for one in self._state_of(move.expert))
         try:

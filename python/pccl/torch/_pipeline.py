@@ -11,7 +11,7 @@ from .._errors import InvalidArgument
 
 class PipelineStage:
     """A sequence of torch modules as a stage of pccl.methods.Pipeline. It maps the residual stream of the previous
-    stage to that of the next.
+    stage to that for the next.
 
     modules: the modules, in order. optimizer: a function that creates the optimizer of the parameters, for example
         lambda parameters: torch.optim.AdamW(parameters, 4e-4). first: on the first stage, (micro-batch) -> the input of

@@ -23,7 +23,7 @@ class _Place(NamedTuple):
     ranks: Tuple[int, ...]  # replicas of the last step that counted
 
     def line(self, rank: int) -> int:
-        """Returns a replica's place in the queue of blocks, which differs from that of any other living replica."""
+        """Returns a replica's place in the queue of blocks, which no other living replica has."""
         return self.ranks.index(rank) if rank in self.ranks else len(self.ranks) + rank
 
     def block(self, place: int) -> int:
