@@ -25,7 +25,7 @@ parser.add_argument("--noise", type=float, default=2.0)
 parser.add_argument("--rounds", type=int, default=1_000_000_000)
 args = parser.parse_args()
 
-# All peers have the same frozen model and the same digits, and each has different distorted ones.
+# All peers have the same frozen model and the same digits. Each peer trains on its own distorted copies of them.
 known, own = np.random.default_rng(0), np.random.default_rng()
 digits = known.random((CLASSES, PIXELS)).astype(np.float32)
 labels = own.integers(0, CLASSES, 20_000)

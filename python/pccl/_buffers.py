@@ -19,7 +19,7 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 class Buffer:
     """A piece of memory. `owner` keeps it alive and in place, except for torch tensors: a program can give a tensor
-    another storage (`.data = ...`, set_()), so there `storage` does."""
+    another storage (`.data = ...`, set_()), so for these `storage` does."""
 
     __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
 

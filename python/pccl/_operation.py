@@ -316,7 +316,7 @@ class Operation:
                 why = _native.Why(f"cannot copy the result to the device: {error}")
         blobs = work.blobs.take() if work is not None and work.blobs is not None else []
         if self._arrivals is not None and not self._waits:
-            self._arrivals.show_now()  # before the end is known
+            self._arrivals.show_now()  # before the caller learns of the outcome
         work = None  # drops the buffers, which the caller may resize as soon as it learns of the end
         self._release_memory()
         self._end(code, why, described, blobs)

@@ -7,7 +7,7 @@
 
 enum { AT_ONCE = 512 };
 
-/* Adds floats and elements, in float. */
+/* Adds floats to the elements and stores the sum as type `to`. The addition is in float. */
 static void add(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const float *floats,
                 const void *elements, size_t count, enum pccl_datatype to, void *sum)
 {

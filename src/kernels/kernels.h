@@ -48,8 +48,8 @@ struct pccl_step {
     void *copy;     /* if not NULL, receives a copy of the result, written as by pccl_copy_streaming */
 };
 /*
- * Returns the type of intermediate sums, which are never rounded: f32 for narrow floats, except under MAX and MIN,
- * which do not round.
+ * Returns the type of intermediate results: f32 for narrow floats, so that only the final result is rounded. MAX and
+ * MIN keep the type, because they do not round.
  */
 enum pccl_datatype pccl_folded_type(enum pccl_datatype datatype, enum pccl_reduce_op reduction);
 /*

@@ -35,9 +35,8 @@ void pccl_logger_set_callback(pcclLogCallback_t callback, void *user);
 void pccl_logger_wait(uint32_t milliseconds);
 
 /*
- * Formats a line for standard error, including the line end. Writes at most size bytes, which suffice for
- * PCCL_LOGGER_LINE_MAX bytes of message and as much again, and returns the length. NULL selects the default format. Set
- * it while no other thread logs.
+ * Formats a line for standard error, including the line end. Returns its length, which is at most `size`. `size` is at
+ * least twice PCCL_LOGGER_LINE_MAX. NULL selects the default format. Set it while no other thread logs.
  */
 typedef size_t pccl_logger_format(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                                   const char *subsystem, const char *message, const struct pccl_log_fields *fields);

@@ -87,7 +87,7 @@ struct pccl_channel {
     uint8_t handles;         /* number of handles that the loop has not released yet */
     int armed;               /* events that `poll` watches */
     bool is_shared;          /* pccl_socket_share_input is on, so `poll` does not see all input */
-    bool is_settling;        /* libuv may not apply `armed` before the end of a poll */
+    bool is_settling;        /* a change of `armed` may take effect only after the current poll */
     int input;               /* with a pipe: events that the owner waits for */
     bool is_limited;
     uint32_t silence_ms; /* 0: nothing is awaited from the other side */
@@ -101,7 +101,7 @@ struct pccl_channel {
     uint32_t expected, received;
     uint8_t *sink; /* memory of the owner into which discarded bytes are read */
     uint32_t sink_bytes;
-    /* limit for bytes discarded after leave (0: no limit), and number of bytes discarded so far */
+    /* limit for bytes discarded while leaving (0: no limit), and number of bytes discarded so far */
     uint32_t drain_max, drained;
     bool dry;        /* the last read took everything that had arrived */
     bool is_invalid; /* a frame with a valid checksum contained an invalid message */

@@ -16,7 +16,7 @@ bool pccl_guard_run(void (*body)(void *argument), void *argument);
 void pccl_guard_leave(void);
 
 /*
- * The same for code that stays in its own function:
+ * As above, but for code that cannot be moved to a separate function:
  *
  *     pccl_guard_push(&guard);
  *     if (setjmp(guard.place) == 0)

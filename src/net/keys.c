@@ -16,7 +16,7 @@ struct pccl_keys {
     bool is_master, has_files, is_shared;
     struct pccl_pem pem;                         /* only with has_files */
     enum pccl_certificate_use use;               /* only with has_files */
-    char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* of a visitor; if "", authorities are checked instead */
+    char fingerprint[PCCL_FINGERPRINT_TEXT + 1]; /* a visitor's pinned fingerprint; if "", authorities are checked */
     uint8_t pin[PCCL_PIN_BYTES];                 /* only with a token */
     enum pccl_keys_verdict (*judge)(void *context, const uint8_t key[PCCL_PUBLIC_BYTES]); /* only at a master */
     void *judge_context;

@@ -19,7 +19,7 @@ enum {
     GREETING_BYTES_MAX = 16 << 10, /* limit for bytes from the other side before the handshake is complete */
     REKEY_RECORDS = 1 << 23,       /* AES-GCM's bound is 2^24.5 (RFC 8446, 5.5) */
     RENEWAL_US = 10 * 1000,        /* minimum interval between renewals by a client (rekey_ms) */
-    RENEWALS_AT_ONCE = 4,          /* maximum at a server, because a busy machine may delay earlier ones */
+    RENEWALS_AT_ONCE = 4,          /* renewals in quick succession that a server tolerates, as delays can bunch them */
     HANDSHAKE_TYPE = 22,
     ALERT_TYPE = 21,
     VERSION_MAJOR = 3, /* version of TLS records */

@@ -57,7 +57,7 @@ bool pccl_secure_is_sending(const struct pccl_secure *secure);
 bool pccl_secure_is_shaking_hands(const struct pccl_secure *secure);
 /* Returns true if a read would return bytes, or an error, that the socket does not report. */
 bool pccl_secure_has_input(const struct pccl_secure *secure);
-/* Returns true if the last read stopped because nothing more had arrived. Not valid if it filled its places. */
+/* Returns true if the last read stopped because nothing more had arrived. Not valid if that read filled its buffers. */
 bool pccl_secure_is_dry(const struct pccl_secure *secure);
 /* Returns true if bytes have moved over the socket since the last call, even if only part of a record. */
 bool pccl_secure_has_moved(struct pccl_secure *secure);

@@ -116,7 +116,7 @@ static bool is_called(const struct line *line, size_t length, const char *name)
     return i == length && name[i] == '\0';
 }
 
-/* Stores the value of a header that is needed. Returns false if it has been stored before. */
+/* Stores the value if the server uses this header. Returns false if the header occurs a second time. */
 static bool keep_header(const struct line *line, size_t name, struct pccl_http_request *request)
 {
     struct pccl_http_value *value = is_called(line, name, "host")            ? &request->host

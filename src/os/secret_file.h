@@ -31,8 +31,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_secret_file_replace(const char *path, cons
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_try(const char *path, const char *text, size_t length,
                                                       struct pccl_text *reason);
 /*
- * Reserves `size` bytes for future contents of the file, in a second file whose name ends with ".reserve". After
- * SYSTEM, with a reason, space that was reserved earlier is still reserved.
+ * Reserves `size` bytes for future contents of the file, in a second file whose name ends with ".reserve". If that
+ * fails, returns SYSTEM with a reason; space that was reserved earlier then stays reserved.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_secret_file_reserve(const char *path, size_t size, struct pccl_text *reason);
 /*

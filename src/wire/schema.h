@@ -75,7 +75,7 @@
     F(U16, codec_block, 0, 256)                       /* number of elements in a block */                              \
     F(U32, budget_ms, 0, PCCL_BUDGET_MS_MAX)          /* automatic codec: budget; its choice is in the fields above */ \
     F(U8, budget_percent, 0, PCCL_BUDGET_PERCENT_MAX) /* alternative: share of the time between uses of the tag */     \
-    F(U64, count, , ) /* elements of the tensor or a part; with counts, of all parts */                                \
+    F(U64, count, , ) /* number of elements of the tensor or of each part; with `counts`, of all parts */              \
     F(ID, root, , )   /* only sender or only receiver; 0: none */                                                      \
     F(ID, counts, , ) /* digest of the part lengths, or of the tensors; 0: none */                                     \
     F(STRUCT, label, label, )

@@ -75,7 +75,7 @@ class Setting(NamedTuple):
     name: str
     number: int
     words: Callable[[int], str]
-    lines: Sequence[str] = ()  # input of the number's digest, used to report the first difference
+    lines: Sequence[str] = ()  # the text whose digest is `number`; names the first difference in errors
 
 
 def number(name: str, value: int) -> Setting:

@@ -122,7 +122,7 @@ class State(Block):
         self.set(self._take_given())
 
     def _take_given(self) -> Named:
-        """Returns the contents of the dict, and resets it to these arrays."""
+        """Returns the contents of `given`, and resets it to `arrays`."""
         replaced = dict(self.given)
         self.given.clear()
         self.given.update(self.arrays)
@@ -232,7 +232,7 @@ class Gathering:
             try:
                 counts = len(said) > 0 and self._add(bytes(said))
             except MemoryError:
-                raise  # does not depend on the bytes: others count them, so this peer must leave
+                raise  # not caused by the bytes: other peers use them, so this peer must leave
             except Exception as error:  # pylint: disable=broad-exception-caught
                 if peer == method.comm.id:
                     raise InvalidArgument(f"{self._kind}.decode() of this peer's own bytes: {error}") from error

@@ -34,7 +34,7 @@ from ._statistics import Statistics
 VOTE_TAG, BUFFERS_TAG = FIRST_TAG + 5, FIRST_TAG + 8  # the tags in between belong to Membership
 _DIGESTS_TAG = FIRST_TAG + 9
 _STEP = "elastic.step"
-_NAMED = 4  # limit for the tensors named in a message
+_NAMED = 4  # maximum number of tensors that a message names
 
 _log = logging.getLogger("pccl")
 
