@@ -125,7 +125,7 @@ DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
 
 /*
  * Minimum: both comparisons select the same operand, unless the two are equal. In that case each selects a different
- * one, and x | y is -0 if either is -0, and otherwise equal to both. Maximum works likewise.
+ * one, and x | y is -0 if either is -0, and otherwise equal to both. Maximum is analogous.
  */
 #define DEFINE_FLOAT(name, type, bits_type, nan_bits)                                                                  \
     static inline bits_type bits_of_##name(type value)                                                                 \

@@ -1,6 +1,7 @@
 /*
- * Digest of the schema. Two builds have equal digests if and only if they encode all messages alike: it covers message
- * ids, the kinds, order and valid values of fields, and the values of enumerations. Names and comments have no effect.
+ * Digest of the schema. Two builds have equal digests if and only if they encode all messages identically: it covers
+ * message ids, the kinds, order and valid values of fields, and the values of enumerations. Names and comments have no
+ * effect.
  */
 #ifndef PCCL_WIRE_DIGEST_H
 #define PCCL_WIRE_DIGEST_H

@@ -110,7 +110,7 @@ class AdamW(_Rule):
         _set(self, "weight_decay", 0 <= _float(self.weight_decay) < math.inf, "a finite number from 0")
 
     def apply(self, theta: Any, momentum: Any, second: Any, mean: Any, scratch: Scratch) -> None:
-        """Makes one step in place. Powers are computed by multiplication, which all machines round alike."""
+        """Makes one step in place. Powers are computed by multiplication, which all machines round identically."""
         (first, other), rate = self.betas, self.rate
         kept = 1.0 - rate * self.weight_decay
         step = rate / (1.0 - _power(first, self.slot))

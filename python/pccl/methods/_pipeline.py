@@ -222,7 +222,7 @@ class _Flow:
 
 
 class _PeerReport:
-    """A peer's report, which all peers get and check alike, at the end of a round and before stages are assigned."""
+    """A peer's report at the end of a round and before stages are assigned. All peers get and check the same ones."""
 
     def __init__(self, peer: str, said: memoryview, stages: int) -> None:
         try:
