@@ -113,7 +113,10 @@ struct pccl_worker_link {
 
 /* ---- life ---- */
 
-/* Creates a worker, zeroed after its first member. On failure returns MEMORY or SYSTEM with a reason. */
+/*
+ * Creates an object of kind->bytes, which begins with a worker and is otherwise zero. On failure returns MEMORY or
+ * SYSTEM with a reason.
+ */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_create(const struct pccl_worker_kind *kind,
                                                     const struct pccl_worker_config *config,
                                                     struct pccl_worker **worker, struct pccl_text *reason);

@@ -41,7 +41,7 @@ static void close_all(void *argument)
     }
 }
 
-/* Returns true if the caller must start the thread. */
+/* Queues the batch. Returns true if the caller must start the thread that closes it. */
 static bool append(struct batch *batch, uint32_t generation)
 {
     pccl_fork_lock();
