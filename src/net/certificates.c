@@ -79,8 +79,10 @@ bool pccl_certificates_expect(const struct pccl_openssl *openssl, struct ssl_ctx
     if (authority[0] ? openssl->SSL_CTX_load_verify_file(context, authority) != 1
                      : openssl->SSL_CTX_set_default_verify_paths(context) != 1)
         return fail(openssl, authority[0] ? authority : "the system's authorities", reason);
-    if (openssl->X509_VERIFY_PARAM_set1_ip_asc(wanted, host) != 1 &&
-        openssl->X509_VERIFY_PARAM_set1_host(wanted, host, 0) != 1)
+    struct pccl_text name = {.length = 0}; /* the host without the zone, which certificates omit */
+    pccl_text_add_bytes(&name, host, strcspn(host, "%"));
+    if (openssl->X509_VERIFY_PARAM_set1_ip_asc(wanted, name.bytes) != 1 &&
+        openssl->X509_VERIFY_PARAM_set1_host(wanted, name.bytes, 0) != 1)
         return fail(openssl, host, reason);
     openssl->SSL_CTX_set_verify(context, PCCL_SSL_VERIFY_PEER, NULL);
     return true;

@@ -38,6 +38,7 @@ static socklen_t to_native(const struct pccl_address *address, struct sockaddr_s
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)native;
     v6->sin6_family = AF_INET6;
     v6->sin6_port = htons(address->port);
+    v6->sin6_scope_id = address->zone;
     memcpy(&v6->sin6_addr, address->ip, 16);
     return sizeof *v6;
 }
@@ -56,6 +57,7 @@ bool pccl_native_address(const struct sockaddr *native, struct pccl_address *add
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)native;
         memcpy(address->ip, &v6->sin6_addr, 16);
         address->port = ntohs(v6->sin6_port);
+        address->zone = v6->sin6_scope_id;
         return true;
     }
     return false;

@@ -137,6 +137,14 @@ def test_pages(run):
     until(run, pccl_http_refused_total=7)
 
 
+def test_status_over_ipv6(run):
+    """The request names the host as the master expects it: an IPv6 address in brackets."""
+    start(run, "[::1]:0")
+    code, out, error = ask(f"[::1]:{run.http}")
+    equal((code, error), (0, ""), "status")
+    check("no members" in out, out)
+
+
 def test_counters(run):
     """Events of a run are counted: joins and departures, operations, rounds."""
     start(run)

@@ -8,6 +8,7 @@
 #include "os/thread.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
@@ -70,6 +71,20 @@ TEST(numbers_and_names_are_resolved_in_their_order)
     struct pccl_address now[32];
     assert_int_equal(pccl_resolve_now(hosts, 3, now, 32, &reason), resolved.count);
     assert_int_equal(pccl_resolve_now(hosts, 3, now, 1, &reason), 1);
+}
+
+TEST(a_zone_is_resolved_to_its_interface)
+{
+    struct pccl_host hosts[] = {host("fe80::1%lo", 7)};
+    struct resolved resolved;
+    struct pccl_address now;
+    struct pccl_text reason;
+    resolve_all(hosts, 1, &resolved);
+    assert_int_equal(resolved.count, 1);
+    assert_int_equal(resolved.addresses[0].zone, if_nametoindex("lo"));
+    assert_int_equal(pccl_resolve_now(hosts, 1, &now, 1, &reason), 1);
+    assert_int_equal(now.zone, resolved.addresses[0].zone);
+    assert_true(now.zone != 0 && now.port == 7);
 }
 
 TEST(a_bad_name_is_explained)

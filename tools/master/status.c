@@ -107,10 +107,11 @@ static bool shake_hands(struct question *question, uv_os_sock_t socket)
 static bool say(struct question *question, uv_os_sock_t socket)
 {
     char request[1024];
-    bool has_token = question->token[0] != '\0';
-    int length = snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %.255s\r\n%s%s%sConnection: close\r\n\r\n",
-                          question->path, question->endpoint.host, has_token ? "Authorization: Bearer " : "",
-                          question->token, has_token ? "\r\n" : "");
+    bool has_token = question->token[0] != '\0', is_v6 = strchr(question->endpoint.host, ':') != NULL;
+    int length =
+        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s%.*s%s\r\n%s%s%sConnection: close\r\n\r\n",
+                 question->path, is_v6 ? "[" : "", (int)strcspn(question->endpoint.host, "%"), question->endpoint.host,
+                 is_v6 ? "]" : "", has_token ? "Authorization: Bearer " : "", question->token, has_token ? "\r\n" : "");
     if (question->secure && !shake_hands(question, socket))
         return false;
     ptrdiff_t sent = question->secure ? pccl_secure_write(question->secure, socket, (const uint8_t *)request,
