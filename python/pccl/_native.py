@@ -10,6 +10,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint16, c_uint32, c_uint64
 from ctypes import c_void_p
 from pathlib import Path
@@ -404,6 +405,20 @@ def _load() -> ctypes.CDLL:
     )
 
 
+def _warn_of_namesakes(folder: Path) -> None:
+    """Warns of other distributions in the folder whose package is also called pccl: pip overwrites files of one by those
+    of the other."""
+    for name in ("pccl", "pypccl"):
+        if any(folder.glob(f"{name}-*.dist-info")):
+            warnings.warn(
+                f"the distribution {name} is installed beside pccl-peers and has files of the same names: "
+                f"uninstall {name} and pccl-peers, then install pccl-peers again",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+_warn_of_namesakes(Path(__file__).parent.parent)
 lib = _load()
 
 

@@ -2,7 +2,10 @@
 
 import ast
 import importlib.util
+import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -122,3 +125,17 @@ def test_no_function_imports():
         if isinstance(node, (ast.Import, ast.ImportFrom))
     ]
     assert not inside, inside
+
+
+@pytest.mark.parametrize("name", ["pccl", "pypccl", None])
+def test_namesakes(tmp_path, name):
+    """Other distributions with a package of this name cause a warning, those with similar names do not."""
+    (tmp_path / "pccl").symlink_to(ROOT)
+    for found in (f"{name}-1.0.0" if name else "pccl_peers-1.0.0", "pccl_other-1.0.0"):
+        (tmp_path / f"{found}.dist-info").mkdir()
+    command = [sys.executable, "-B", "-c", "import pccl"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=60
+    )
+    said = f"RuntimeWarning: the distribution {name} is installed beside pccl-peers and has files of the same names"
+    assert (said in done.stderr) == (name is not None), done.stderr

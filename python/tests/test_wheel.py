@@ -58,7 +58,7 @@ def run(*command, cwd, **more):
 def archive(tmp_path_factory):
     folder = tmp_path_factory.mktemp("archive")
     run(sys.executable, "setup.py", "-q", "sdist", "-d", str(folder), cwd=ROOT)
-    return next(folder.glob("pccl-*.tar.gz"))
+    return next(folder.glob("pccl_peers-*.tar.gz"))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def wheel(archive, tmp_path_factory):
     sources = next(folder.iterdir())
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", "..", "."]
     run(*command, cwd=sources, **cached.environment(sources), **REPOSITORY)
-    return next(folder.glob("pccl-*.whl"))
+    return next(folder.glob("pccl_peers-*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_use(installed):
     assert libraries.count(home) == 2 and libraries.count("lib") >= 2, libraries
     version = next(line for line in output.splitlines() if line.startswith("version")).split()
     assert version[2].startswith(home) and version[3].startswith(home)
-    metadata = run(installed, "-c", "import importlib.metadata as m; print(m.version('pccl'))", cwd=home).strip()
+    metadata = run(installed, "-c", "import importlib.metadata as m; print(m.version('pccl-peers'))", cwd=home).strip()
     assert metadata == version[1]
 
 
