@@ -11,16 +11,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #ifndef STATX_BASIC_STATS /* for musl before 1.2.4 */
 #include <linux/stat.h>
-#include <sys/syscall.h>
-static int statx(int directory, const char *path, int flags, unsigned mask, struct statx *seen)
-{
-    return (int)syscall(SYS_statx, directory, path, flags, mask, seen);
-}
 #endif
 
 enum {
@@ -37,11 +33,11 @@ static int last_error(void) { return uv_translate_sys_error(errno); }
 
 /*
  * Reads the attributes of an open file, or of a path if directory is AT_FDCWD. Does not query file servers, because
- * another user's server might never answer.
+ * another user's server might never answer. glibc before 2.28 and musl before 1.2.4 have no statx.
  */
 static bool look(int directory, const char *path, struct statx *seen)
 {
-    return statx(directory, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, seen) == 0;
+    return syscall(SYS_statx, directory, path, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, seen) == 0;
 }
 
 static bool is_same_device(const struct statx *a, const struct statx *b)

@@ -9,6 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
 static size_t whole_pages(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -50,7 +54,8 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 uv_os_fd_t pccl_shared_create(size_t bytes)
 {
     pccl_fork_lock();
-    int opened = memfd_create("pccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    /* glibc before 2.27 has no memfd_create. */
+    int opened = (int)syscall(SYS_memfd_create, "pccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (pccl_fork_keep(opened))
         return PCCL_NO_FD;
     if (ftruncate(opened, (off_t)bytes) == 0 && fcntl(opened, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
