@@ -10,40 +10,44 @@
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <cpuid.h>
 
-/*
- * All our variants need F16C. Checked here because clang 14 does not know "f16c". F16C uses the AVX registers, which
- * are checked with AVX2.
- */
-static bool has_f16c(void)
+/* Queries the processor directly: __builtin_cpu_supports needs data of a run-time library, which zig's lacks. */
+enum { LEAF_BASIC = 1, LEAF_EXTENDED = 7, STATE_AVX = 0x6, STATE_AVX512 = 0xe6 };
+
+/* Returns the registers that the operating system saves, as the bits of XCR0. */
+static uint32_t saved_registers(void)
 {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    (void)high;
+    return low;
 }
 
-/* Uses the compiler's checks, which cover the processor and the operating system's support for its registers. */
 uint32_t pccl_cpu_features(void)
 {
-    uint32_t features = 0;
-    __builtin_cpu_init();
-    if (!has_f16c())
-        return features;
-    if (__builtin_cpu_supports("avx2"))
+    const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | (unsigned)bit_AVX512VL;
+    uint32_t features = 0, saved;
+    unsigned a, basic, extended, c, d;
+    if (!__get_cpuid(LEAF_BASIC, &a, &c, &basic, &d) || !(basic & bit_F16C) || !(basic & bit_OSXSAVE) ||
+        !__get_cpuid_count(LEAF_EXTENDED, 0, &a, &extended, &c, &d))
+        return 0;
+    saved = saved_registers();
+    if ((saved & STATE_AVX) == STATE_AVX && (extended & bit_AVX2))
         features |= PCCL_CPU_AVX2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if ((saved & STATE_AVX512) == STATE_AVX512 && (extended & avx512) == avx512)
         features |= PCCL_CPU_AVX512;
     return features;
 }
 #elif defined(__aarch64__)
-uint32_t pccl_cpu_features(void) { return PCCL_CPU_NEON; } /* always present on these processors */
+uint32_t pccl_cpu_features(void) { return PCCL_CPU_NEON; } /* standard on these processors */
 #else
 uint32_t pccl_cpu_features(void) { return 0; }
 #endif
 
 bool pccl_cpu_has_aes(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+#if defined(__GNUC__) && defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid(LEAF_BASIC, &a, &b, &c, &d) && (c & bit_AES) && (c & bit_PCLMUL);
 #elif defined(__aarch64__) && defined(__linux__)
     return (getauxval(AT_HWCAP) & HWCAP_AES) != 0;
 #else
