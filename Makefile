@@ -33,7 +33,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build check test nightly shake cross python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
+.PHONY: help deps build check test nightly shake cross wheels python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
 	wiredoc apidoc docs ratchets abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
@@ -147,6 +147,9 @@ clang: ## build and test with clang
 
 cross: ## build for other systems, run the unit tests there: TARGETS='x86_64-linux-musl ...'; installs what it needs
 	@scripts/cross $(TARGETS)
+
+wheels: ## build the wheels of the Python package for Linux, install and use them: TARGETS='x86_64-linux-gnu ...'; installs what it needs
+	@scripts/wheels $(TARGETS)
 
 coverage: ## the lines that no test reaches, as a table (a quarter of an hour)
 	@scripts/deps --check all

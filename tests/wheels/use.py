@@ -1,0 +1,141 @@
+"""Installs a wheel where there is no compiler, and uses it: its programs, and its package with a given Python. A master
+with two peers reduces, first in the clear, then with a token, for which OpenSSL must be loaded.
+
+    use.py WHEEL --python PYTHON                           in a new virtual environment of this Python
+    use.py WHEEL --prefix "qemu-aarch64 -L ROOT"           programs only, started by the words of the prefix
+    use.py WHEEL --prefix PREFIX --python ROOT/bin/python  both started by the prefix
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+LIMIT_S = 300
+
+# Two peers in one process: a wheel needs neither numpy nor torch.
+PEERS = """
+import array, shutil, sys, threading
+import pccl
+assert "numpy" not in sys.modules and "torch" not in sys.modules
+assert not any(map(shutil.which, ("cc", "gcc", "clang", "cmake")))
+def peer(results):
+    with pccl.Communicator(sys.argv[1]) as communicator:
+        communicator.connect(2)
+        while communicator.get_attribute(pccl.Attribute.GLOBAL_WORLD_SIZE) < 2:
+            communicator.update_topology()
+        values = array.array("f", range(1000))
+        communicator.all_reduce(values, values, op=pccl.ReduceOp.SUM)
+        results.append(values == array.array("f", range(0, 2000, 2)))
+results = []
+threads = [threading.Thread(target=peer, args=(results,)) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert results == [True, True], results
+print("python", sys.version.split()[0], "pccl", pccl.__version__, pccl.__file__)
+"""
+
+
+def run(command, environment, fails=False):
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if (done.returncode == 0) == fails:
+        sys.exit(f"use.py: {' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def install(wheel, python, folder):
+    """Returns the folder of the package, and the interpreter: of a new environment if `python` is given."""
+    bare = {"PATH": os.path.dirname(sys.executable), "HOME": folder}
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    source = ["--no-index", "--no-deps", "--no-compile", wheel]
+    if python:
+        run([python, "-m", "venv", "--without-pip", f"{folder}/venv"], bare)
+        python = f"{folder}/venv/bin/python"
+        run([*pip, "--python", python, "install", *source], bare)
+        return run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], bare).strip(), python
+    platform = os.path.basename(wheel)[: -len(".whl")].split("-")[-1]
+    target = ["--target", f"{folder}/site", "--platform", platform, "--only-binary=:all:"]
+    run([*pip, "install", *target, *source], bare)
+    return f"{folder}/site", None
+
+
+class Master:
+    def __init__(self, start, environment, *arguments):
+        command = [*start("pccl-master"), "--listen", "127.0.0.1:0", *arguments]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, env=environment, text=True, **quiet)
+        self.log = ""
+        for line in self.process.stderr:
+            self.log += line
+            if "listening on port" in line:
+                break
+        found = re.search(r"listening on port (\d+)", self.log)
+        if not found:
+            sys.exit(f"use.py: {' '.join(command)}: {self.log}")
+        self.address = f"127.0.0.1:{found.group(1)}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        log = self.process.communicate(timeout=LIMIT_S)[1]
+        if self.process.returncode != 0:
+            sys.exit(f"use.py: pccl-master: status {self.process.returncode}\n{self.log}{log}")
+
+
+def use(start, python, environment, state):
+    """Runs a master and peers. `state`: with a token, which the master makes in this folder."""
+    with Master(start, environment, *(["--state", state] if state else [])) as master:
+        peer = [*start("pccl-perf"), "--connect", master.address, "-N", "2", "--sizes", "4,256K,4M", "-n", "3"]
+        if state:
+            run(peer, environment, fails=True)  # without the token
+            create = [*start("pccl-master"), "token", "create", "--uses", "1", "--state", state]
+            token = run(create, environment).strip()
+            environment = dict(environment, PCCL_TOKEN_FILE=f"{state}/run.token")
+            second = {name: value for name, value in environment.items() if name != "PCCL_TOKEN_FILE"}
+            second["PCCL_TOKEN"] = token
+        else:
+            second = environment
+        other = subprocess.Popen(peer, env=second, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        run(peer, environment)
+        words = other.communicate(timeout=LIMIT_S)[1]
+        if other.returncode != 0:
+            sys.exit(f"use.py: {' '.join(peer)}: status {other.returncode}\n{words}")
+        if python:
+            said = run([*python, "-c", PEERS, master.address], environment).strip()
+            print(said, "with a token" if state else "in the clear")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("wheel")
+    parser.add_argument("--python")
+    parser.add_argument("--prefix", default="")
+    parser.add_argument("--no-token", action="store_true", help="where there is no OpenSSL")
+    given = parser.parse_args()
+    prefix = given.prefix.split()
+    with tempfile.TemporaryDirectory(prefix="pccl-wheel-") as folder:
+        site, python = install(os.path.abspath(given.wheel), None if prefix else given.python, folder)
+        environment = {"PATH": f"{folder}/venv/bin:/nowhere", "HOME": folder, "PCCL_LOCAL_DIR": f"{folder}/local"}
+        if prefix:
+            environment["PYTHONPATH"] = site
+            environment["PATH"] = "/nowhere"
+            prefix[0] = shutil.which(prefix[0]) or prefix[0]
+        command = [*prefix, python or given.python] if given.python else None
+
+        def start(name):
+            return [*prefix, str(pathlib.Path(site, "pccl/bin", name))]
+
+        for state in [None] if given.no_token else [None, f"{folder}/state"]:
+            use(start, command, environment, state)
+        print(os.path.basename(given.wheel), "works: in the clear", "" if given.no_token else "and with a token")
+
+
+main()
