@@ -77,24 +77,22 @@ static bool has_root_elsewhere(const struct pccl_peer *p, const struct pccl_laun
 {
     const struct pccl_id *root = &launch->descriptor.root;
     return launch->members == NULL && launch->given_up == PCCL_CLASS_NONE &&
-           pccl_collective_has_root(launch->descriptor.collective) && launch->pair != PCCL_OPEN_PAIR &&
+           pccl_collective_has_root(launch->descriptor.collective) &&
            !pccl_peer_has_member(p, pccl_peer_all_of(p, launch->subgroup), root);
 }
 
-static enum pccl_status may_launch(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
+/* Returns true if a caller holds an operation of all members of this group with this tag. */
+static bool is_tag_in_use(const struct pccl_peer *p, const struct pccl_launch *launch)
 {
-    enum pccl_status status = may_launch_in(p, launch->subgroup);
-    if (status != PCCL_OK)
-        return status;
-    if (launch->pair == 0 && pccl_peer_find_held(p, launch->subgroup, launch->tag) != NULL)
-        return PCCL_ARGUMENT;
-    return has_root_elsewhere(p, launch) || !has_fitting_payload(p, launch, world) ? PCCL_ARGUMENT : PCCL_OK;
+    const struct pccl_use *use =
+        pccl_peer_find_use(p, &(struct pccl_instance){.subgroup = launch->subgroup, .tag = launch->tag});
+    return use != NULL && use->held > 0;
 }
 
-static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
+static void hold(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch, struct pccl_use *use)
 {
     uint32_t timeout_ms = launch->timeout_ms != 0 ? launch->timeout_ms : p->config.op_timeout_ms;
-    pccl_peer_hold_op(p, op);
+    pccl_peer_hold_op(p, op, use);
     op->known = p->attributes.epoch;
     op->descriptor = launch->descriptor;
     op->given_up = launch->given_up != PCCL_CLASS_NONE;
@@ -154,19 +152,19 @@ static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *
  * Begins the operation of a pair (PROTOCOL 16.4). A bulk send needs the link to its destination. A receiver without a
  * link from the source can learn only from the master that the source has launched a tiny send.
  */
-static void begin_pair(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
+static void need_link(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
 {
+    if (!op->started)
+        return;
     if (!is_root(p, &op->descriptor)) {
-        if (!pccl_peer_has_link_from(p, other))
-            pccl_list_append(&p->unlinked, &op->in_open);
+        pccl_list_append(pccl_peer_has_link_from(p, other) ? &p->linked : &p->unlinked, &op->in_open);
     } else if (pccl_peer_send_begins(p, other)) {
         op->sends_to = *other;
         pccl_peer_arm(p, p->now_us + PCCL_SEND_PATIENCE_US);
     }
 }
 
-/* Begins the operation. `other` is used only for pairs. */
-static void begin(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_id *other)
+static void begin(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     if (op->tiny) {
         op->complete = true;
@@ -174,8 +172,6 @@ static void begin(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
     } else if (op->world > 1) {
         op->started = true;
         p->effects.op_start(p->effects.context, op);
-        if (op->instance.pair != 0)
-            begin_pair(p, op, other);
     }
 }
 
@@ -189,38 +185,28 @@ static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pcc
         pccl_peer_op_abort(p, op, launch->given_up, launch->reason);
         return;
     }
-    if (launch->pair == PCCL_OPEN_PAIR) {
-        op->state = PCCL_OP_OPEN;
-        op->from_any = true;
-        pccl_list_append(&p->open, &op->in_open);
-        return;
-    }
     if (launch->members != NULL && !pccl_peer_has_members(p, launch->members, launch->member_count)) {
         op->abort_sent = true;
         op->abort_class = PCCL_CLASS_MEMBERS_CHANGED;
         pccl_peer_describe_members(p, launch->members, launch->member_count, &op->abort_reason);
     } else {
-        begin(p, op, &launch->other);
+        begin(p, op);
     }
     pccl_peer_report_progress(p, op);
 }
 
 /*
- * Refuses a launch whose messages the other side could not decode: it would close the connection, and this peer would
- * send them again. In a receive from any peer the root is unknown, so the check uses this peer instead.
+ * Checks the payload for `world` participants, and the descriptor. Refuses a launch whose messages the other side could
+ * not decode: it would close the connection, and this peer would send them again.
  */
-static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct pccl_launch *launch)
+static enum pccl_status check(const struct pccl_peer *p, const struct pccl_launch *launch,
+                              const struct pccl_descriptor *descriptor, uint32_t world)
 {
-    const struct pccl_descriptor *descriptor = &launch->descriptor;
-    struct pccl_descriptor chosen;
     struct pccl_text why;
+    if (!has_fitting_payload(p, launch, world))
+        return PCCL_ARGUMENT;
     if (launch->given_up != PCCL_CLASS_NONE)
         return PCCL_OK; /* the descriptor is not sent */
-    if (launch->pair == PCCL_OPEN_PAIR) {
-        chosen = *descriptor;
-        chosen.root = p->config.id;
-        descriptor = &chosen;
-    }
     if (pccl_wire_check_descriptor(descriptor, launch->tiny, &why) == PCCL_OK)
         return PCCL_OK;
     if (launch->refusal != NULL)
@@ -228,20 +214,14 @@ static enum pccl_status check_descriptor(const struct pccl_peer *p, const struct
     return PCCL_INTERNAL;
 }
 
-/* Launches an operation with `world` participants. */
-static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world,
-                                   struct pccl_peer_op **op)
+/*
+ * Names, counts and adds the operation, which is decided already if its outcome has arrived. `world` is the number of
+ * participants.
+ */
+static enum pccl_status add(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world,
+                            struct pccl_peer_op **op)
 {
-    if (launch->after != NULL) {
-        PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
-        pccl_peer_release_op(p, launch->after);
-        pccl_peer_forget_op(p, launch->after);
-    }
-    enum pccl_status status = may_launch(p, launch, world);
-    if (status == PCCL_OK)
-        status = check_descriptor(p, launch);
-    if (status != PCCL_OK)
-        return status;
+    enum pccl_status status = PCCL_OK;
     if (p->held_count >= PCCL_OPS_HELD_MAX)
         return PCCL_LIMIT;
     if (launch->choice.why != PCCL_CHOICE_NONE)
@@ -265,8 +245,6 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
         p->tombstone_count--;
-        if (launch->pair == 0)
-            (void)pccl_peer_take_gap(p, launch->subgroup, launch->tag);
         pccl_peer_note_members(p, tombstone);
         pccl_peer_confirm(p, tombstone, tombstone->decision);
         *op = tombstone;
@@ -277,14 +255,44 @@ static enum pccl_status launch_one(struct pccl_peer *p, const struct pccl_launch
     }
     use->launches++;
     (*op)->world = world;
-    hold(p, *op, launch);
-    if (tombstone == NULL)
-        start(p, *op, launch);
-    struct pccl_announcement *announcement = pccl_peer_announcement(p, &instance);
-    if (announcement != NULL) {
-        pccl_peer_refuse_announced(p, *op, announcement);
-        pccl_peer_drop_announcement(p, announcement);
+    hold(p, *op, launch, use);
+    return PCCL_OK;
+}
+
+/* If another peer has launched the operation in a way that differs, aborts it. */
+static void meet_announcement(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    struct pccl_announcement *announcement = pccl_peer_announcement(p, &op->instance);
+    if (announcement == NULL)
+        return;
+    pccl_peer_refuse_announced(p, op, announcement);
+    pccl_peer_drop_announcement(p, announcement);
+}
+
+/* Launches an operation of all members of a group. */
+static enum pccl_status launch_together(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world,
+                                        struct pccl_peer_op **op)
+{
+    if (launch->after != NULL) {
+        PCCL_ASSERT(launch->after->state == PCCL_OP_DECIDED);
+        pccl_peer_release_op(p, launch->after);
+        pccl_peer_forget_op(p, launch->after);
     }
+    enum pccl_status status = may_launch_in(p, launch->subgroup);
+    if (status != PCCL_OK)
+        return status;
+    if (is_tag_in_use(p, launch) || has_root_elsewhere(p, launch))
+        return PCCL_ARGUMENT;
+    status = check(p, launch, &launch->descriptor, world);
+    if (status == PCCL_OK)
+        status = add(p, launch, world, op);
+    if (status != PCCL_OK)
+        return status;
+    if (pccl_peer_is_decided(*op))
+        (void)pccl_peer_take_gap(p, launch->subgroup, launch->tag);
+    else
+        start(p, *op, launch);
+    meet_announcement(p, *op);
     return PCCL_OK;
 }
 
@@ -313,7 +321,7 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
         founding.payload = ids->bytes;
         founding.payload_bytes = pccl_founding_bytes(count);
         founding.members = NULL;
-        status = launch_one(p, &founding, count, op);
+        status = launch_together(p, &founding, count, op);
     }
     pccl_release(&p->memory, ids, pccl_founding_bytes(count));
     if (status == PCCL_OK) {
@@ -323,11 +331,53 @@ static enum pccl_status launch_founding(struct pccl_peer *p, const struct pccl_l
     return status;
 }
 
-/* Launches a send or a receive (PROTOCOL 16.2). */
+/* Launches a receive from any peer. */
+static enum pccl_status launch_open(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+{
+    PCCL_ASSERT(launch->given_up == PCCL_CLASS_NONE);
+    enum pccl_status status = add(p, launch, 2, op);
+    if (status != PCCL_OK)
+        return status;
+    (*op)->state = PCCL_OP_OPEN;
+    (*op)->from_any = true;
+    pccl_list_append(&p->open, &(*op)->in_open);
+    p->has_receive = true;
+    return PCCL_OK;
+}
+
+/* Launches an operation of a pair. */
+static enum pccl_status launch_in_pair(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
+{
+    enum pccl_status status = add(p, launch, 2, op);
+    if (status != PCCL_OK)
+        return status;
+    p->has_news = true;
+    if (!pccl_peer_is_decided(*op)) {
+        start(p, *op, launch);
+        need_link(p, *op, &launch->other);
+    }
+    meet_announcement(p, *op);
+    return PCCL_OK;
+}
+
+/* Returns OK if this peer may send to that member. */
+static enum pccl_status may_send_to(struct pccl_peer *p, const struct pccl_launch *launch)
+{
+    if (launch->tiny || pccl_peer_can_send_to(p, &launch->other))
+        return PCCL_OK;
+    if (launch->refusal != NULL)
+        pccl_text_format(launch->refusal,
+                         "too many sends: this peer is already sending more than %u bytes to %u other peers",
+                         p->tiny_bytes_max, p->config.send_links_max);
+    return PCCL_LIMIT;
+}
+
+/* Launches a send, or a receive from a named peer or from any peer, whose root is unknown (PROTOCOL 16.2). */
 static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
 {
     struct pccl_launch send = *launch;
-    bool sends = is_root(p, &launch->descriptor);
+    struct pccl_descriptor known = launch->descriptor;
+    const bool sends = is_root(p, &launch->descriptor), open = !sends && pccl_id_is_zero(&launch->other);
     enum pccl_status status = may_launch_in(p, launch->subgroup);
     if (status != PCCL_OK)
         return status;
@@ -335,25 +385,22 @@ static enum pccl_status launch_send(struct pccl_peer *p, const struct pccl_launc
         pccl_id_equal(&launch->other, &p->config.id))
         return PCCL_ARGUMENT;
     send.members = NULL;
-    if (!sends && pccl_id_is_zero(&launch->other)) {
-        p->has_receive = true;
+    if (open)
+        known.root = p->config.id;
+    status = check(p, &send, &known, 2);
+    if (status != PCCL_OK)
+        return status;
+    if (open) {
         send.pair = PCCL_OPEN_PAIR;
-        return launch_one(p, &send, 2, op);
+        return launch_open(p, &send, op);
     }
-    p->has_news = true;
     status = pccl_peer_name_pair(p, &launch->other, sends, &send.pair);
     if (status != PCCL_OK)
         return status == PCCL_PEER_LOST ? refuse_and_show(p, status) : status;
     if (!pccl_peer_has_member(p, pccl_peer_all_of(p, launch->subgroup), &launch->other))
         return PCCL_ARGUMENT;
-    if (sends && !launch->tiny && !pccl_peer_can_send_to(p, &launch->other)) {
-        if (launch->refusal != NULL)
-            pccl_text_format(launch->refusal,
-                             "too many sends: this peer is already sending more than %u bytes to %u other peers",
-                             p->tiny_bytes_max, p->config.send_links_max);
-        return PCCL_LIMIT;
-    }
-    return launch_one(p, &send, 2, op);
+    status = sends ? may_send_to(p, launch) : PCCL_OK;
+    return status == PCCL_OK ? launch_in_pair(p, &send, op) : status;
 }
 
 enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch *launch, struct pccl_peer_op **op)
@@ -362,7 +409,7 @@ enum pccl_status pccl_peer_launch(struct pccl_peer *p, const struct pccl_launch 
     switch (launch->descriptor.collective) {
     case PCCL_FOUND: return launch_founding(p, launch, op);
     case PCCL_SEND: return launch_send(p, launch, op);
-    default: return launch_one(p, launch, all != NULL ? all->count : 0, op);
+    default: return launch_together(p, launch, all != NULL ? all->count : 0, op);
     }
 }
 
@@ -378,7 +425,8 @@ void pccl_peer_op_choose(struct pccl_peer *p, struct pccl_peer_op *op, const str
     op->launched_us = p->now_us;
     op->where_us = pccl_peer_first_where(p, op->launched_us, op->deadline_us);
     pccl_peer_arm(p, op->where_us);
-    begin(p, op, source);
+    begin(p, op);
+    need_link(p, op, source);
     pccl_peer_report_progress(p, op);
     pccl_peer_refuse_announced(p, op, &announced);
 }

@@ -29,31 +29,21 @@ static uint64_t key_of(const struct pccl_instance *instance)
     return instance->subgroup + instance->pair + instance->tag;
 }
 
-struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag)
-{
-    struct pccl_table_node *node = pccl_table_find(&p->by_tag, subgroup + tag);
-    for (; node != NULL; node = pccl_table_find_next(node)) {
-        struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, by_tag);
-        if (op->instance.tag == tag && op->instance.subgroup == subgroup && op->instance.pair == 0)
-            return op;
-    }
-    return NULL;
-}
-
-void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op)
+void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_use *use)
 {
     PCCL_ASSERT(!op->held);
     op->held = true;
     p->held_count++;
-    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(&op->instance));
+    op->use = use;
+    use->held++;
 }
 
 void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(op->held && p->held_count > 0);
     PCCL_ASSERT(p->followed_count > 0 || !op->followed);
-    pccl_table_remove(&p->by_tag, &op->by_tag);
     op->held = false;
+    op->use->held--;
     p->held_count--;
     p->followed_count -= op->followed;
 }
@@ -80,12 +70,14 @@ struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_ins
 
 void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance)
 {
-    PCCL_ASSERT(op->held && pccl_peer_find_instance(p, instance) == NULL);
+    struct pccl_use *use = pccl_peer_find_use(p, instance);
+    PCCL_ASSERT(op->held && use != NULL && pccl_peer_find_instance(p, instance) == NULL);
     pccl_table_remove(&p->by_instance, &op->by_instance);
-    pccl_table_remove(&p->by_tag, &op->by_tag);
     op->instance = *instance;
     pccl_table_insert(&p->by_instance, &op->by_instance, pccl_instance_hash(&p->hash, instance));
-    pccl_table_insert(&p->by_tag, &op->by_tag, key_of(instance));
+    op->use->held--;
+    op->use = use;
+    use->held++;
 }
 
 /* ---- outcomes that some members may not know, in order of decision ---- */
@@ -234,6 +226,7 @@ bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instanc
 
 void pccl_peer_forget_uses(struct pccl_peer *p)
 {
+    PCCL_ASSERT(p->held_count == 0);
     for (struct pccl_table_node *node = pccl_table_first(&p->uses), *next; node != NULL; node = next) {
         next = pccl_table_after(&p->uses, node);
         pccl_table_remove(&p->uses, node);

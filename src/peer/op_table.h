@@ -9,12 +9,8 @@
 
 /* pccl_peer_find_instance returns NULL if there is no such operation, pccl_peer_add_op if out of memory. */
 struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const struct pccl_instance *instance);
-/*
- * Returns the unreleased operation with this tag, in the subgroup or the whole group (0). Sends and receives are not
- * found.
- */
-struct pccl_peer_op *pccl_peer_find_held(const struct pccl_peer *p, uint64_t subgroup, uint64_t tag);
-void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op);
+/* `use` is the counter of its launches. */
+void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_use *use);
 void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op);
 struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);
@@ -41,7 +37,7 @@ struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_insta
 struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, const struct pccl_instance *instance);
 /* Gives a receive from any peer the instance name that both ends use. */
 void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance);
-/* Removes a receive from `open` or `unlinked` if it is in one of them. */
+/* Removes a receive from its list: `open`, `linked` or `unlinked`. */
 void pccl_peer_unlist(struct pccl_peer_op *op);
 /* Returns true if this instance, or a later one of its tag, was launched here. */
 bool pccl_peer_has_launched(const struct pccl_peer *p, const struct pccl_instance *instance);

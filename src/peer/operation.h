@@ -21,10 +21,10 @@ enum pccl_op_state {
 };
 struct pccl_peer_op {
     struct pccl_table_node by_instance; /* in the machine's table */
-    struct pccl_table_node by_tag;
     struct pccl_peer_op *older, *newer; /* list of all operations, in order of creation */
-    struct pccl_list_node in_open;      /* in `open` while OPEN, possibly in `unlinked` after that */
-    /* request to the master that includes this receive; NULL if none exists, or the receive is in neither list */
+    struct pccl_list_node in_open;      /* receive: in `open`, `linked` or `unlinked` */
+    struct pccl_use *use;               /* held: counter of its launches */
+    /* request to the master that includes this receive; NULL if none exists, or the receive is in no list */
     struct pccl_ask *ask;
     /* list of operations whose outcome some member may not know, in order of decision */
     struct pccl_peer_op *before, *after;

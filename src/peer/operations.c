@@ -5,7 +5,6 @@
 #include "peer/members.h"
 #include "peer/operations.h"
 #include "peer/output.h"
-#include "peer/pairs.h"
 #include "peer/progress.h"
 #include "peer/op_table.h"
 #include "peer/member_list.h"
@@ -276,9 +275,10 @@ static void end_with(struct pccl_peer *p, struct pccl_peer_op *op, const struct 
 void pccl_peer_end_pairs(struct pccl_peer *p, const struct pccl_text *why)
 {
     for (struct pccl_peer_op *op = p->oldest, *next; op != NULL; op = next) {
+        struct pccl_peer_pair pair;
+        const struct pccl_peer_participants *all = pccl_peer_members_of(p, &op->instance, &pair);
         next = op->newer;
-        bool open = op->state == PCCL_OP_OPEN;
-        if (open ? pccl_peer_is_alone(p) : op->instance.pair != 0 && pccl_peer_other_of(p, op->instance.pair) == NULL)
+        if (all == NULL || all->ended)
             end_with(p, op, why);
     }
 }

@@ -47,9 +47,30 @@ const struct pccl_id *pccl_peer_source_of(const struct pccl_peer *p, uint64_t na
     return other != NULL && pccl_id_equal(&receiver->peer, &p->config.id) ? other : NULL;
 }
 
+const struct pccl_peer_participants *pccl_peer_pair(const struct pccl_peer *p, uint64_t name,
+                                                    struct pccl_peer_pair *pair)
+{
+    const bool open = name == PCCL_OPEN_PAIR;
+    const uint64_t number = number_of_other(p, name);
+    const struct pccl_member *other = numbered(p, number);
+    if (number == 0 && !open)
+        return NULL;
+    const uint32_t place = open || number == pccl_pair_source(name) ? 1 : 0;
+    *pair = (struct pccl_peer_pair){.positions = {0, 1}, .all = {.count = 2, .place = place}};
+    pair->ids[place] = p->config.id;
+    if (other != NULL)
+        pair->ids[1 - place] = other->peer;
+    pair->all.ring = pair->ids;
+    pair->all.positions = pair->positions;
+    pair->all.ended = open ? pccl_peer_is_alone(p) : other == NULL;
+    return &pair->all;
+}
+
 bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name)
 {
     uint64_t other = number_of_other(p, name);
+    if (name == 0)
+        return true;
     return other != 0 && (numbered(p, other) != NULL || first_from(p, other) == NULL);
 }
 

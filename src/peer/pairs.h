@@ -24,8 +24,14 @@ uint64_t pccl_peer_number_of(const struct pccl_peer *p, const struct pccl_id *id
  */
 const struct pccl_id *pccl_peer_source_of(const struct pccl_peer *p, uint64_t name);
 /*
+ * Writes the members of the pair and returns them, or NULL if this peer is not in the pair. The pair of a receive
+ * without a sender (PCCL_OPEN_PAIR) has ended when this peer is alone.
+ */
+const struct pccl_peer_participants *pccl_peer_pair(const struct pccl_peer *p, uint64_t name,
+                                                    struct pccl_peer_pair *pair);
+/*
  * Returns true if operations of this pair may still be launched here, because the other peer is a member or will be
- * one. A restarted master may send outcomes before the view that includes that peer.
+ * one. A restarted master may send outcomes before the view that includes that peer. Returns true for 0, no pair.
  */
 bool pccl_peer_pair_has_future(const struct pccl_peer *p, uint64_t name);
 

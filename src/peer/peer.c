@@ -42,13 +42,13 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_session_init(&p->session, &p->memory);
     pccl_hash_key_init(&p->hash, config->hash_seed);
     pccl_table_init(&p->by_instance, &p->memory, &p->hash);
-    pccl_table_init(&p->by_tag, &p->memory, &p->hash);
     pccl_table_init(&p->uses, &p->memory, &p->hash);
     pccl_table_init(&p->choices, &p->memory, &p->hash);
     pccl_table_init(&p->subgroups, &p->memory, &p->hash);
     pccl_table_init(&p->announcements, &p->memory, &p->hash);
     pccl_table_init(&p->asks, &p->memory, &p->hash);
     pccl_list_init(&p->open);
+    pccl_list_init(&p->linked);
     pccl_list_init(&p->unlinked);
     pccl_list_init(&p->asks_due);
     pccl_names_init(&p->names, &p->memory, &p->hash);
@@ -65,7 +65,6 @@ void pccl_peer_destroy(struct pccl_peer *p)
     pccl_peer_drop_announcements(p, true);
     pccl_peer_free_subgroups(p);
     pccl_table_fini(&p->by_instance);
-    pccl_table_fini(&p->by_tag);
     pccl_table_fini(&p->uses);
     pccl_table_fini(&p->choices);
     pccl_table_fini(&p->announcements);
@@ -124,27 +123,6 @@ static bool is_ignored(const struct pccl_peer *p, enum pccl_peer_event_kind kind
     return kind <= PCCL_PEER_TICK && (p->state == PCCL_PEER_IDLE || p->state == PCCL_PEER_OVER);
 }
 
-/*
- * Updates the bulk receives from this source. Without a link from the source, a receive can learn only from the master
- * that the send is tiny (receives.c).
- */
-static void link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
-{
-    const bool is_up = pccl_peer_has_link_from(p, source);
-    for (struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
-        if (op->instance.pair == 0 || op->state != PCCL_OP_RUNNING || !op->started ||
-            !pccl_id_equal(&op->descriptor.root, source))
-            continue;
-        if (is_up == pccl_list_is_empty(&op->in_open))
-            continue;
-        if (is_up)
-            pccl_peer_unlist(op);
-        else
-            pccl_list_append(&p->unlinked, &op->in_open);
-        p->has_news = true;
-    }
-}
-
 static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *event)
 {
     switch (event->kind) {
@@ -156,7 +134,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
     case PCCL_PEER_LINK_DOWN:
         pccl_peer_link_event(p, event);
         if (event->incoming)
-            link_from_changed(p, &event->peer);
+            pccl_peer_link_from_changed(p, &event->peer);
         break;
     case PCCL_PEER_END_GONE: pccl_peer_end_gone(p, event); break;
     case PCCL_PEER_SHORTAGE: pccl_peer_report_shortage(p, event->reason); break;

@@ -1,6 +1,7 @@
 #include "peer/receives.h"
 
 #include "peer/announcements.h"
+#include "peer/links.h"
 #include "peer/operations.h"
 #include "peer/output.h"
 #include "peer/pairs.h"
@@ -138,6 +139,21 @@ void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer)
         pccl_peer_refuse_announced(p, op, &(struct pccl_announcement){.from = op->descriptor.root, .offered = true});
     else
         pccl_peer_keep_offer(p, &offer->instance);
+}
+
+void pccl_peer_link_from_changed(struct pccl_peer *p, const struct pccl_id *source)
+{
+    const bool is_up = pccl_peer_has_link_from(p, source);
+    struct pccl_list_node *from = is_up ? &p->unlinked : &p->linked, *to = is_up ? &p->linked : &p->unlinked;
+    for (struct pccl_list_node *node = from->next, *next; node != from; node = next) {
+        struct pccl_peer_op *op = of_node(node);
+        next = node->next;
+        if (op->state != PCCL_OP_RUNNING || !pccl_id_equal(&op->descriptor.root, source))
+            continue;
+        pccl_peer_unlist(op);
+        pccl_list_append(to, &op->in_open);
+        p->has_news = true;
+    }
 }
 
 void pccl_peer_forget_requests(struct pccl_peer *p)

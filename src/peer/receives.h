@@ -10,6 +10,11 @@
 /* Handles the master's offer of a tiny send to this peer. */
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer);
 /*
+ * The link from this peer was opened or lost. A bulk receive without a link from its source learns only from the master
+ * of a send that is tiny.
+ */
+void pccl_peer_link_from_changed(struct pccl_peer *p, const struct pccl_id *source);
+/*
  * Chooses senders for open receives, and requests more offers. Call at the end of a step with news or a new receive
  * (state.h).
  */

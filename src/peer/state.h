@@ -89,6 +89,7 @@ struct pccl_use {
     struct pccl_table_node by_tag;
     uint64_t subgroup, pair, tag;
     uint32_t launches;
+    uint32_t held;   /* number of its operations that callers hold */
     uint64_t served; /* pair: number of p->arrivals when its source was last chosen for a receive from any peer */
 };
 
@@ -211,7 +212,7 @@ struct pccl_peer {
 
     /* Operations. */
     struct pccl_hash_key hash; /* key for all tables */
-    struct pccl_table by_instance, by_tag, uses, announcements;
+    struct pccl_table by_instance, uses, announcements;
     struct pccl_peer_op *oldest, *newest; /* list of all operations, in order of creation */
     /* confirmed operations whose outcome some member may not know, in order of decision */
     struct pccl_peer_op *first_unstable, *last_unstable;
@@ -220,13 +221,14 @@ struct pccl_peer {
     uint32_t followed_count;  /* number of unreleased operations that another may replace */
     uint32_t tombstone_count; /* number of tombstones among the operations */
     uint64_t decisions, stable;
-    /* In both lists, receives without a request (`ask`) are at the end. */
-    struct pccl_list_node open;     /* receives from any peer without a chosen sender, in order of launch */
-    struct pccl_list_node unlinked; /* bulk receives that have begun while the link from their source is down */
-    bool has_news;                  /* true if a new sender may be available */
-    bool has_receive;               /* true if `open` ends with a new receive */
-    uint64_t arrivals;              /* counter that puts announcements and choices of senders into one order */
-    struct pccl_table asks;         /* by tag */
+    /* In `open` and `unlinked`, receives without a request (`ask`) are at the end. */
+    struct pccl_list_node open; /* receives from any peer without a chosen sender, in order of launch */
+    /* bulk receives that have begun while the link from their source is up, or down */
+    struct pccl_list_node linked, unlinked;
+    bool has_news;          /* true if a new sender may be available */
+    bool has_receive;       /* true if `open` ends with a new receive */
+    uint64_t arrivals;      /* counter that puts announcements and choices of senders into one order */
+    struct pccl_table asks; /* by tag */
     struct pccl_list_node asks_due;
     struct pccl_table choices;  /* choices of automatic codecs, by tag */
     uint64_t choices_logged_us; /* time of the last log line about a changed choice */

@@ -37,19 +37,23 @@ bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_part
     return all != NULL && pccl_id_find(all->ring, all->count, id) < all->count;
 }
 
+const struct pccl_peer_participants *
+pccl_peer_members_of(const struct pccl_peer *p, const struct pccl_instance *instance, struct pccl_peer_pair *pair)
+{
+    const struct pccl_peer_participants *all = pccl_peer_all_of(p, instance->subgroup);
+    return all == NULL || instance->pair == 0 ? all : pccl_peer_pair(p, instance->pair, pair);
+}
+
 bool pccl_peer_takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id)
 {
-    if (instance->pair == 0)
-        return pccl_peer_has_member(p, pccl_peer_all_of(p, instance->subgroup), id);
-    const struct pccl_id *other = pccl_peer_other_of(p, instance->pair);
-    return other != NULL && pccl_id_equal(other, id);
+    struct pccl_peer_pair pair;
+    return pccl_peer_has_member(p, pccl_peer_members_of(p, instance, &pair), id);
 }
 
 bool pccl_peer_has_future(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
     const struct pccl_peer_participants *all = pccl_peer_all_of(p, instance->subgroup);
-    return all != NULL && !all->ended && !all->closed &&
-           (instance->pair == 0 || pccl_peer_pair_has_future(p, instance->pair));
+    return all != NULL && !all->ended && !all->closed && pccl_peer_pair_has_future(p, instance->pair);
 }
 
 static void free_subgroup(struct pccl_peer *p, struct pccl_peer_subgroup *subgroup)

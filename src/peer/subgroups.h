@@ -17,6 +17,9 @@ const struct pccl_peer_participants *pccl_peer_all_of(const struct pccl_peer *p,
 /* Returns true if the peer is one of these members. `all` may be NULL for no members. */
 bool pccl_peer_has_member(const struct pccl_peer *p, const struct pccl_peer_participants *all,
                           const struct pccl_id *id);
+/* Returns the participants of an operation of this name, or NULL. Writes the members of a pair to `pair`. */
+const struct pccl_peer_participants *
+pccl_peer_members_of(const struct pccl_peer *p, const struct pccl_instance *instance, struct pccl_peer_pair *pair);
 /* Returns true if this other peer would take part in the operation. */
 bool pccl_peer_takes_part(const struct pccl_peer *p, const struct pccl_instance *instance, const struct pccl_id *id);
 /* Returns true if further operations of the same participants can still be launched here. */

@@ -4,7 +4,7 @@
  * root's; otherwise the ring), unless a member died or was cut off before its part had left. A member that starts
  * announces it to the members it receives from. The real data path (segments, restore, buffers) has separate rigs.
  */
-#include "peer/pairs.h"
+#include "peer/subgroups.h"
 #include "sim.h"
 #include "wire/choice.h"
 #include "wire/subgroup.h"
@@ -119,12 +119,11 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->instance = op->instance;
     bulk->view = op->start_view;
     bulk->world = op->world;
-    const struct pccl_peer_participants *all = pccl_peer_participants(peer->machine, op->instance.subgroup);
+    struct pccl_peer_pair pair;
+    const struct pccl_peer_participants *all = pccl_peer_members_of(peer->machine, &op->instance, &pair);
     bool is_pair = op->instance.pair != 0;
-    const struct pccl_id pair[] = {peer->id,
-                                   is_pair ? *pccl_peer_other_of(peer->machine, op->instance.pair) : peer->id};
-    const uint32_t count = is_pair ? 2 : all->count;
-    const struct pccl_id *ring = is_pair ? pair : all->ring;
+    const uint32_t count = all->count;
+    const struct pccl_id *ring = all->ring;
     bulk->ring = malloc(count * sizeof *ring);
     if (bulk->ring == NULL || count != op->world)
         abort();
@@ -134,8 +133,7 @@ static struct sim_bulk *find_bulk(struct sim *sim, const struct sim_peer *peer, 
     bulk->positions = malloc(count * sizeof *bulk->positions);
     if (bulk->positions == NULL)
         abort();
-    if (!is_pair)
-        memcpy(bulk->positions, all->positions, count * sizeof *bulk->positions);
+    memcpy(bulk->positions, all->positions, count * sizeof *bulk->positions);
     bulk->way =
         is_pair ? OF_A_PAIR : way_of(&op->descriptor, &all->cost, count, root < count ? all->positions[root] : 0);
     bulk->next = sim->bulks;

@@ -124,6 +124,16 @@ static const char *check_op(const struct pccl_peer *p, const struct pccl_peer_op
     return pccl_peer_is_decided(op) ? NULL : check_open(p, op);
 }
 
+/* Returns the number of operations that callers hold, as the counters of launches have it. */
+static uint32_t count_held(const struct pccl_peer *p)
+{
+    uint32_t held = 0;
+    for (struct pccl_table_node *node = pccl_table_first(&p->uses); node != NULL;
+         node = pccl_table_after(&p->uses, node))
+        held += PCCL_CONTAINER_OF(node, const struct pccl_use, by_tag)->held;
+    return held;
+}
+
 static const char *check_operations(const struct pccl_peer *p)
 {
     const char *broken = NULL;
@@ -143,7 +153,7 @@ static const char *check_operations(const struct pccl_peer *p)
         return broken;
     PCCL_RULE(p->newest == before, "the last operation is the newest");
     PCCL_RULE(p->op_count == count && p->by_instance.count == count, "the number of operations is right");
-    PCCL_RULE(p->held_count == held && p->by_tag.count == held, "the number of operations that callers hold is right");
+    PCCL_RULE(p->held_count == held && count_held(p) == held, "the number of operations that callers hold is right");
     PCCL_RULE(p->followed_count == followed, "the number of operations that others may follow is right");
     PCCL_RULE(p->awaited_count == awaited, "the number of operations that callers wait in is right");
     PCCL_RULE(p->tombstone_count == tombstones, "the number of tombstones is right");
@@ -245,18 +255,35 @@ static bool are_counted_in_order(const struct pccl_list_node *list)
     return in_order;
 }
 
+static bool is_in_list(const struct pccl_list_node *list, const struct pccl_peer_op *op)
+{
+    const struct pccl_list_node *node = list->next;
+    while (node != list && node != &op->in_open)
+        node = node->next;
+    return node != list;
+}
+
+static uint32_t length_of(const struct pccl_list_node *list)
+{
+    uint32_t length = 0;
+    for (const struct pccl_list_node *node = list->next; node != list; node = node->next)
+        length++;
+    return length;
+}
+
 static const char *check_sends(const struct pccl_peer *p)
 {
-    uint32_t begun = 0, counted = 0, unlinked = 0, asked = 0;
+    uint32_t begun = 0, counted = 0, listed = 0, asked = 0;
     for (const struct pccl_peer_op *op = p->oldest; op != NULL; op = op->newer) {
         const bool moves = op->started && !pccl_peer_is_decided(op) && op->instance.pair != 0;
         const bool sends = moves && pccl_id_equal(&op->descriptor.root, &p->config.id);
         begun += sends;
         PCCL_RULE(!sends || !pccl_id_is_zero(&op->sends_to), "a bulk send needs a link");
-        PCCL_RULE(!moves || sends || op->state != PCCL_OP_RUNNING ||
-                      pccl_list_is_empty(&op->in_open) == pccl_peer_has_link_from(p, &op->descriptor.root),
-                  "a bulk receive is in the list if the link from its source does not stand");
-        unlinked += !pccl_list_is_empty(&op->in_open) && op->state != PCCL_OP_OPEN;
+        const bool receives = moves && !sends && op->state == PCCL_OP_RUNNING;
+        const bool linked = receives && pccl_peer_has_link_from(p, &op->descriptor.root);
+        PCCL_RULE(!receives || is_in_list(linked ? &p->linked : &p->unlinked, op),
+                  "a bulk receive is in the list for the state of the link from its source");
+        listed += !pccl_list_is_empty(&op->in_open) && op->state != PCCL_OP_OPEN;
         asked += op->ask != NULL;
         PCCL_RULE(op->ask == NULL || (op->ask->tag == op->instance.tag && op->ask->subgroup == op->instance.subgroup &&
                                       !pccl_list_is_empty(&op->in_open)),
@@ -270,10 +297,8 @@ static const char *check_sends(const struct pccl_peer *p)
     PCCL_RULE(asked == 0, "asks count the receives that refer to them");
     for (uint32_t i = 0; i < p->link_count; i++)
         counted += p->links[i].sends;
-    for (const struct pccl_list_node *node = p->unlinked.next; node != &p->unlinked; node = node->next)
-        unlinked--;
     PCCL_RULE(p->state != PCCL_PEER_MEMBER || counted == begun, "links count the sends that need them");
-    PCCL_RULE(unlinked == 0, "the list of receives without a link is complete");
+    PCCL_RULE(listed == length_of(&p->linked) + length_of(&p->unlinked), "the lists of bulk receives are complete");
     return NULL;
 }
 

@@ -71,8 +71,8 @@ PLANTS = [
         [], ["invalid-launch"],
         [
             ("src/peer/launches.c",
-             "if (status == PCCL_OK) status = check_descriptor(p, launch);",
-             "(void)check_descriptor;"),
+             "if (pccl_wire_check_descriptor(descriptor, launch->tiny, &why) == PCCL_OK)",
+             "if (pccl_wire_check_descriptor(descriptor, launch->tiny, &why) == PCCL_OK || true)"),
         ]),
     Bug("rejected_link_is_dialed_at_once",
         "7.14: a peer that sends messages that another refuses is dialed in a loop",

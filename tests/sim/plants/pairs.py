@@ -22,9 +22,9 @@ PLANTS = [
         "16.3: a death ends what two others do",
         ["I8", "I2", "PEACE"], ["pair-third-dies"],
         [
-            ("src/peer/operations.c",
-             ": op->instance.pair != 0 && pccl_peer_other_of(p, op->instance.pair) == NULL)",
-             ": op->instance.pair != 0)"),
+            ("src/peer/pairs.c",
+             "pair->all.ended = open ? pccl_peer_is_alone(p) : other == NULL;",
+             "pair->all.ended = !open;"),
         ]),
     Bug("send_to_the_dead_succeeds",
         "16.3: what was sent to a peer that has not got it counts as received",
@@ -39,14 +39,11 @@ PLANTS = [
         ["I12"], ["pair-crossing"],
         [
             ("src/peer/launches.c",
-             "if (launch->pair == 0 && pccl_peer_find_held(",
-             "if (pccl_peer_find_held("),
-            ("src/peer/op_table.c",
-             "&& op->instance.subgroup == subgroup && op->instance.pair == 0)",
-             "&& op->instance.subgroup == subgroup)"),
-            ("src/peer/op_table.c",
-             "return instance->subgroup + instance->pair + instance->tag;",
-             "return instance->subgroup + instance->tag;"),
+             "if (p->held_count >= PCCL_OPS_HELD_MAX)",
+             "const struct pccl_use *same = pccl_peer_find_use(p, &(struct pccl_instance){"
+             ".subgroup = launch->subgroup, .pair = launch->pair, .tag = launch->tag}); "
+             "if (same != NULL && same->held > 0) return PCCL_ARGUMENT; "
+             "if (p->held_count >= PCCL_OPS_HELD_MAX)"),
         ]),
     Bug("nobody_misses_the_link",
         "16.4: two whose link cannot be dialed wait forever",
@@ -93,8 +90,8 @@ PLANTS = [
         ["D9", "STATE"], ["sends-anywhere"],
         [
             ("src/peer/launches.c",
-             "if (!is_root(p, &op->descriptor)) { if (!pccl_peer_has_link_from",
-             "if (false) { if (!pccl_peer_has_link_from"),
+             "if (!is_root(p, &op->descriptor)) { pccl_list_append(",
+             "if (false) { pccl_list_append("),
         ]),
     Bug("tiny_send_meets_nothing",
         "16.4: a bulk receive without a link is not told of the tiny send that it waits for",
@@ -134,17 +131,17 @@ PLANTS = [
         [], ["sends-offered"],
         [
             ("src/peer/launches.c",
-             "pccl_peer_refuse_announced(p, *op, announcement);",
-             "if (!announcement->offered) pccl_peer_refuse_announced(p, *op, announcement);"),
+             "pccl_peer_refuse_announced(p, op, announcement);",
+             "if (!announcement->offered) pccl_peer_refuse_announced(p, op, announcement);"),
         ]),
     Bug("linked_receive_keeps_no_offer",
         "16.4: a bulk receive with a link does not refuse a tiny send that was offered before its launch",
         [], ["sends-offered"],
         [
             ("src/peer/launches.c",
-             "pccl_peer_refuse_announced(p, *op, announcement);",
-             "if (!announcement->offered || !pccl_list_is_empty(&(*op)->in_open)) "
-             "pccl_peer_refuse_announced(p, *op, announcement);"),
+             "pccl_peer_refuse_announced(p, op, announcement);",
+             "if (!announcement->offered || !pccl_peer_has_link_from(p, &announcement->from)) "
+             "pccl_peer_refuse_announced(p, op, announcement);"),
         ]),
     Bug("chosen_offer_is_dropped",
         "16.4: a bulk receive from anybody does not refuse the tiny send that it chooses",
@@ -159,7 +156,7 @@ PLANTS = [
         ["STATE"], [],
         [
             ("src/peer/peer.c",
-             "if (event->incoming) link_from_changed(p, &event->peer);",
+             "if (event->incoming) pccl_peer_link_from_changed(p, &event->peer);",
              ";"),
         ]),
     Bug("any_number_of_links",
