@@ -31,8 +31,6 @@ struct pccl_comm_op *pccl_comm_op_find(const struct pcclComm_t *handle, uint64_t
     return NULL;
 }
 
-static bool is_send(const struct pccl_op_args *args) { return args->launch.descriptor.collective == PCCL_SEND; }
-
 /*
  * Returns a name that no other operation of the handle has. Used for sends, because several may have the same tag, and
  * for the creation of groups, which has no tag.
@@ -85,19 +83,46 @@ static enum pccl_status check_open(const struct pccl_communicator *comm, const s
     return PCCL_PEER_LOST;
 }
 
+/* State of a launch, passed through its stages. */
+struct launching {
+    const struct pcclComm_t *handle;
+    struct pccl_op_args *args;
+    struct pccl_comm_op *operation; /* NULL until created */
+    const struct kind *kind;
+    bool moves; /* true if elements move between peers */
+    struct pccl_text *reason;
+};
+
+/* Differences between the launches of collectives and of sends. */
+struct kind {
+    /*
+     * Lists the participants, or the members that the caller counts on. Returns ARGUMENT or TOO_FEW_PEERS with a
+     * reason, or MEMORY.
+     */
+    enum pccl_status (*list)(const struct launching *l, struct pccl_comm_members **members);
+    /* Checks the members that the caller lists; NULL: `list` has checked them. */
+    enum pccl_status (*check)(const struct launching *l);
+    /* Fills in the root of a collective that has one. Returns ARGUMENT with a reason. */
+    enum pccl_status (*find_root)(const struct launching *l);
+    /* Explains why the machine refused the launch; may be NULL. */
+    void (*explain)(const struct launching *l, enum pccl_status status);
+    bool shares_tags;  /* several operations may have one tag, and get other names */
+    bool starts_alone; /* may be launched alone if other peers are on their way, and continues when they are here */
+};
+
 /*
  * Makes the checks that precede a step of the machine: connected, group open, tag unused. Returns OK or a status with a
  * reason.
  */
-static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct pccl_op_args *args,
-                                   struct pccl_text *reason)
+static enum pccl_status may_launch(const struct launching *l)
 {
+    const struct pcclComm_t *handle = l->handle;
     if (!pccl_comm_is_connected(handle->comm))
-        return pccl_comm_why_unconnected(handle->comm, reason);
-    enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, reason) : PCCL_OK;
-    if (status != PCCL_OK || is_send(args) || !pccl_comm_op_find(handle, args->launch.tag))
+        return pccl_comm_why_unconnected(handle->comm, l->reason);
+    enum pccl_status status = handle->group ? check_open(handle->comm, handle->group, l->reason) : PCCL_OK;
+    if (status != PCCL_OK || l->kind->shares_tags || !pccl_comm_op_find(handle, l->args->launch.tag))
         return status;
-    explain_refusal(handle->comm, PCCL_ARGUMENT, args->launch.tag, reason);
+    explain_refusal(handle->comm, PCCL_ARGUMENT, l->args->launch.tag, l->reason);
     return PCCL_ARGUMENT;
 }
 
@@ -105,13 +130,19 @@ static enum pccl_status may_launch(const struct pcclComm_t *handle, const struct
  * Returns the list of members that the operation requires or, if it accepts any members, its participants. Returns NULL
  * if out of memory.
  */
-static struct pccl_comm_members *list_members(const struct pcclComm_t *handle, const struct pccl_op_args *args)
+static struct pccl_comm_members *list_all(const struct pcclComm_t *handle, const struct pccl_op_args *args)
 {
     if (args->members)
         return pccl_comm_members_copy(handle->comm, args->members, args->member_count);
     if (handle->group)
         return pccl_comm_members_copy(handle->comm, handle->group->members, handle->group->count);
     return pccl_comm_members_share(handle->comm, !args->needs_members);
+}
+
+static enum pccl_status list_members(const struct launching *l, struct pccl_comm_members **members)
+{
+    *members = list_all(l->handle, l->args);
+    return *members ? PCCL_OK : PCCL_MEMORY;
 }
 
 /* Finds the two peers of a send, the sender first. */
@@ -145,31 +176,25 @@ static enum pccl_status find_pair(const struct pcclComm_t *handle, const struct 
     return PCCL_ARGUMENT;
 }
 
-/* Replaces the possible participants of a send with its sender and receiver. Sets *list to NULL on failure. */
-static enum pccl_status choose_pair(const struct pcclComm_t *handle, const struct pccl_op_args *args,
-                                    struct pccl_comm_members **list, struct pccl_text *reason)
+static enum pccl_status list_pair(const struct launching *l, struct pccl_comm_members **members)
 {
+    struct pccl_comm_members *possible = list_all(l->handle, l->args);
     struct pccl_id pair[2] = {{{0}}};
-    enum pccl_status status = find_pair(handle, args, *list, pair, reason);
-    pccl_comm_members_drop(*list);
-    *list = status == PCCL_OK ? pccl_comm_members_copy(handle->comm, pair, PCCL_COUNT_OF(pair)) : NULL;
-    return status == PCCL_OK && !*list ? PCCL_MEMORY : status;
+    if (!possible)
+        return PCCL_MEMORY;
+    enum pccl_status status = find_pair(l->handle, l->args, possible, pair, l->reason);
+    pccl_comm_members_drop(possible);
+    if (status != PCCL_OK)
+        return status;
+    *members = pccl_comm_members_copy(l->handle->comm, pair, PCCL_COUNT_OF(pair));
+    return *members ? PCCL_OK : PCCL_MEMORY;
 }
 
-/* State of a launch, passed through its stages. */
-struct launching {
-    const struct pcclComm_t *handle;
-    struct pccl_op_args *args;
-    struct pccl_comm_op *operation; /* NULL until created */
-    bool moves;                     /* true if elements move between peers */
-    struct pccl_text *reason;
-};
-
-/* Creates an operation that is not launched yet. Takes ownership of the list; a NULL list means out of memory. */
+/* Creates an operation that is not launched yet. Takes ownership of the list. */
 static enum pccl_status make_op(const struct pcclComm_t *handle, struct pccl_comm_members *members,
                                 struct pccl_comm_op **operation)
 {
-    *operation = members ? pccl_allocate(pccl_heap(), sizeof **operation) : NULL;
+    *operation = pccl_allocate(pccl_heap(), sizeof **operation);
     if (!*operation) {
         pccl_comm_members_drop(members);
         return PCCL_MEMORY;
@@ -181,13 +206,9 @@ static enum pccl_status make_op(const struct pcclComm_t *handle, struct pccl_com
 
 static enum pccl_status make(struct launching *l)
 {
-    struct pccl_comm_members *members = list_members(l->handle, l->args);
-    if (members && is_send(l->args)) {
-        enum pccl_status status = choose_pair(l->handle, l->args, &members, l->reason);
-        if (status != PCCL_OK)
-            return status;
-    }
-    return make_op(l->handle, members, &l->operation);
+    struct pccl_comm_members *members;
+    enum pccl_status status = l->kind->list(l, &members);
+    return status == PCCL_OK ? make_op(l->handle, members, &l->operation) : status;
 }
 
 /* Checks a member list passed for an operation in a group. */
@@ -204,40 +225,42 @@ static enum pccl_status check_group(const struct pccl_group_handle *group, const
     return PCCL_MEMBERS_CHANGED;
 }
 
-/*
- * Checks a member list passed by the caller for duplicates. Other errors need no check here: all peers find them when
- * they compare the members.
- */
-static enum pccl_status check_members(const struct pcclComm_t *handle, const struct pccl_comm_op *operation,
-                                      struct pccl_text *reason)
+/* Checks a list that the caller gave. Other errors in it are found in the same way by all peers, from the members. */
+static enum pccl_status check_members(const struct launching *l)
 {
+    const struct pccl_comm_op *operation = l->operation;
     uint32_t count, i = 0;
-    if (handle->group)
-        return check_group(handle->group, operation, reason);
-    const struct pccl_member *known = pccl_peer_members(handle->comm->peer, &count);
+    if (l->handle->group)
+        return check_group(l->handle->group, operation, l->reason);
+    const struct pccl_member *known = pccl_peer_members(l->handle->comm->peer, &count);
     while (i < operation->members->count && i < count && pccl_id_equal(&operation->members->ids[i], &known[i].peer))
         i++; /* the known members are distinct, and the lists are usually equal */
     for (; i < operation->members->count; i++) {
         if (pccl_id_find(operation->members->ids, operation->members->count, &operation->members->ids[i]) == i)
             continue; /* the second occurrence is reported */
-        pccl_text_format(reason, "duplicate peer in the member list: %s", pccl_id_str(&operation->members->ids[i]));
+        pccl_text_format(l->reason, "duplicate peer in the member list: %s", pccl_id_str(&operation->members->ids[i]));
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
 }
 
-/* Sets the root. The sender of a send is the root of its pair. */
-static enum pccl_status find_root(struct launching *l)
+static enum pccl_status find_root(const struct launching *l)
 {
-    const struct pccl_comm_op *operation = l->operation;
-    const uint32_t root = is_send(l->args) ? 0 : l->args->root;
-    if (root >= operation->members->count) {
-        pccl_text_format(l->reason, "invalid root rank %u: the group has %u members", root, operation->members->count);
+    const struct pccl_comm_members *members = l->operation->members;
+    if (l->args->root >= members->count) {
+        pccl_text_format(l->reason, "invalid root rank %u: the group has %u members", l->args->root, members->count);
         return PCCL_ARGUMENT;
     }
-    l->args->launch.descriptor.root = operation->members->ids[root];
-    if (is_send(l->args))
-        l->args->launch.other = operation->members->ids[1 - operation->members->rank];
+    l->args->launch.descriptor.root = members->ids[l->args->root];
+    return PCCL_OK;
+}
+
+/* Fills in the source of a send, which is the root of its pair, and the other peer. */
+static enum pccl_status find_source(const struct launching *l)
+{
+    const struct pccl_comm_members *pair = l->operation->members;
+    l->args->launch.descriptor.root = pair->ids[0];
+    l->args->launch.other = pair->ids[1 - pair->rank];
     return PCCL_OK;
 }
 
@@ -247,8 +270,8 @@ static enum pccl_status place(struct launching *l)
     const struct pccl_op_args *args = l->args;
     struct pccl_comm_op *operation = l->operation;
     enum pccl_status status = PCCL_OK;
-    if (args->members && !is_send(args))
-        status = check_members(l->handle, operation, l->reason);
+    if (args->members && l->kind->check)
+        status = l->kind->check(l);
     if (status != PCCL_OK || !args->needs_members)
         return status;
     if (operation->members->rank == operation->members->count) {
@@ -256,7 +279,7 @@ static enum pccl_status place(struct launching *l)
         return PCCL_ARGUMENT;
     }
     if (pccl_collective_has_root(args->launch.descriptor.collective))
-        status = find_root(l);
+        status = l->kind->find_root(l);
     if (status != PCCL_OK)
         return status;
     if (args->starts && args->part_count != operation->members->count) {
@@ -267,12 +290,22 @@ static enum pccl_status place(struct launching *l)
     return pccl_op_args_check_buffers(args, operation->members->count, operation->members->rank, l->reason);
 }
 
-static void explain_refused_send(const struct pccl_communicator *comm, enum pccl_status status,
-                                 const struct pccl_id *other, struct pccl_text *reason)
+static void explain_refused_send(const struct launching *l, enum pccl_status status)
 {
     if (status == PCCL_PEER_LOST)
-        pccl_text_format(reason, "peer %s is no longer a member of the group", pccl_id_str(other));
-    pccl_peer_add_names(comm->peer, reason);
+        pccl_text_format(l->reason, "peer %s is no longer a member of the group", pccl_id_str(&l->args->launch.other));
+    pccl_peer_add_names(l->handle->comm->peer, l->reason);
+}
+
+static const struct kind *kind_of(const struct pccl_op_args *args)
+{
+    static const struct kind collective = {.list = list_members, .check = check_members, .find_root = find_root};
+    static const struct kind send = {.list = list_pair,
+                                     .find_root = find_source,
+                                     .explain = explain_refused_send,
+                                     .shares_tags = true,
+                                     .starts_alone = true};
+    return args->launch.descriptor.collective == PCCL_SEND ? &send : &collective;
 }
 
 /*
@@ -308,8 +341,7 @@ static enum pccl_status plan(struct launching *l)
         return operation->composed->begin(l->handle->comm, operation, l->args, l->reason);
     enum pccl_status status = plan_tiny(l);
     bool has_peers = l->handle->group ? l->handle->group->subgroup != 0 : !pccl_peer_is_alone(l->handle->comm->peer);
-    /* A receive from any sender may be launched while this peer is alone, and continues when other peers arrive. */
-    l->moves = !l->args->launch.tiny && (has_peers || is_send(l->args));
+    l->moves = !l->args->launch.tiny && (has_peers || l->kind->starts_alone);
     return status;
 }
 
@@ -371,8 +403,8 @@ static enum pccl_status ask_machine(struct launching *l)
     if (l->args->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->args->launch.payload_bytes))
         l->args->launch.payload = made;
     enum pccl_status status = step(l->handle->comm, l->operation, &l->args->launch);
-    if (status != PCCL_OK && is_send(l->args))
-        explain_refused_send(l->handle->comm, status, &l->args->launch.other, l->reason);
+    if (status != PCCL_OK && l->kind->explain)
+        l->kind->explain(l, status);
     return status;
 }
 
@@ -461,8 +493,8 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
                                      struct pccl_why *why)
 {
     struct pccl_communicator *comm = handle->comm;
-    struct launching l = {.handle = handle, .args = args, .reason = &why->reason};
-    enum pccl_status status = may_launch(handle, args, &why->reason);
+    struct launching l = {.handle = handle, .args = args, .kind = kind_of(args), .reason = &why->reason};
+    enum pccl_status status = may_launch(&l);
     if (status != PCCL_OK)
         return status;
     struct pccl_epoch known = pccl_peer_attributes(comm->peer).epoch;
@@ -481,7 +513,7 @@ enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pcc
     }
     if (l.operation->composed)
         l.operation->composed->launched(l.operation);
-    begin(comm, l.operation, args->launch.tag, is_send(args) ? other_name(handle) : args->launch.tag);
+    begin(comm, l.operation, args->launch.tag, l.kind->shares_tags ? other_name(handle) : args->launch.tag);
     *operation_out = l.operation;
     return PCCL_OK;
 }
@@ -502,8 +534,8 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
         .member_count = founding->count,
         .timeout_ms = founding->timeout_ms};
     struct pccl_comm_op *operation = NULL;
-    enum pccl_status status =
-        make_op(&comm->handle, pccl_comm_members_copy(comm, founding->members, founding->count), &operation);
+    struct pccl_comm_members *members = pccl_comm_members_copy(comm, founding->members, founding->count);
+    enum pccl_status status = members ? make_op(&comm->handle, members, &operation) : PCCL_MEMORY;
     if (status == PCCL_OK) {
         launch.user = operation;
         status = step(comm, operation, &launch);
@@ -526,8 +558,8 @@ enum pccl_status pccl_comm_op_launch_founding(struct pccl_communicator *comm, co
 enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl_op_args *args,
                                     struct pccl_text *reason)
 {
-    struct launching l = {.handle = handle, .args = args, .reason = reason};
-    enum pccl_status status = may_launch(handle, args, reason);
+    struct launching l = {.handle = handle, .args = args, .kind = kind_of(args), .reason = reason};
+    enum pccl_status status = may_launch(&l);
     if (status != PCCL_OK || !args->needs_members)
         return status;
     status = make(&l);
