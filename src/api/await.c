@@ -35,7 +35,7 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
         call->extended = call->extended && status != PCCL_TIMEOUT; /* the operation's deadline, not this call's */
         return status;
     }
-    call->why.details = operation->why.details;
+    call->why.details = pccl_comm_op_details(operation);
     call->extended = true;
     return pccl_fail(&call->why.reason, PCCL_TIMEOUT, "the operation with tag %" PRIu64 " is still running after %u ms",
                      tag, timeout_ms);

@@ -317,7 +317,7 @@ static void finish(struct pccl_api_list *list, struct pccl_comm_op *operation)
 {
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
     struct pccl_why why;
-    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->why.details.tag);
+    struct pccl_table_node *node = pccl_table_find(&list->by_tag, operation->tag);
     struct pccl_api_entry *entry = PCCL_CONTAINER_OF(node, struct pccl_api_entry, by_tag);
     if (entry->info) {
         info.participants = entry->info->participants;

@@ -166,7 +166,8 @@ static void note_arrivals(struct pccl_communicator *comm, struct pccl_comm_op *o
 static void show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
-    while (arrivals->show && arrivals->shown < arrivals->count && (!operation->decided || operation->committed)) {
+    while (arrivals->show && arrivals->shown < arrivals->count &&
+           (!operation->decided || pccl_comm_op_has_committed(operation))) {
         uint32_t line = arrivals->from[arrivals->shown++];
         if (part_of(operation)->row->result.amount == PCCL_ONE_PART)
             line = 0;
@@ -382,7 +383,7 @@ static void go_on(struct pccl_communicator *comm, struct pccl_comm_op *operation
     if (operation->decided)
         return; /* the machine broke */
     read_lengths(operation, blobs, &lengths);
-    operation->status = check(operation, &lengths, &operation->why.reason);
+    operation->status = check(operation, &lengths, &operation->reason);
     if (operation->status == PCCL_OK && !lengths.are_all) {
         move(comm, operation, &lengths);
         return;
@@ -391,7 +392,7 @@ static void go_on(struct pccl_communicator *comm, struct pccl_comm_op *operation
         take(comm, operation, &lengths, blobs);
         operation->traffic = traffic_of(operation, &lengths);
     }
-    pccl_comm_op_decided(comm, operation, operation->op, true);
+    pccl_comm_op_decided(comm, operation);
 }
 
 const struct pccl_comm_composition pccl_comm_blobs = {

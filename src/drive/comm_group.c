@@ -71,7 +71,8 @@ enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const str
         return status;
     bool over = pccl_comm_op_wait(comm, operation, UINT64_MAX);
     PCCL_ASSERT(over);
-    const struct pccl_peer_subgroup *founded = operation->op ? pccl_peer_founded(comm->peer, operation->op) : NULL;
+    const struct pccl_peer_subgroup *founded =
+        operation->op && !operation->detached ? pccl_peer_founded(comm->peer, operation->op) : NULL;
     if (founded) {
         const struct pccl_peer_participants *all = &founded->all;
         PCCL_ASSERT(all->count == group->count);

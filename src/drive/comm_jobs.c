@@ -20,7 +20,8 @@ enum { SQUARES_US = 100 /* unit of the durations whose squares are reported */ }
  */
 static bool is_over(const struct pccl_comm_op *operation)
 {
-    return operation->decided && (!operation->job || (operation->committed && operation->job->at_rest));
+    return operation->decided &&
+           (!operation->job || (operation->job->at_rest && pccl_comm_op_has_committed(operation)));
 }
 
 static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communicator *comm)
@@ -49,17 +50,16 @@ static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_o
     watch->took_squares += took * took;
 }
 
-void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
-                          bool committed)
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
+    const struct pccl_peer_op *op = operation->op;
     PCCL_ASSERT(!operation->decided);
     operation->decided = true;
-    operation->committed = committed;
     if (op && op->from_any)
         operation->members->ids[0] = op->descriptor.root;
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation); /* no sender was chosen */
-    pccl_comm_telemetry_decided(comm, operation, op);
+    pccl_comm_telemetry_decided(comm, operation);
     if (op)
         count_ended(comm, op);
     finish_if_over(operation, comm);
@@ -69,9 +69,9 @@ void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op)
 {
     struct pccl_communicator *comm = context;
     struct pccl_comm_op *operation = op->user;
-    const bool committed = op->class == PCCL_CLASS_NONE;
-    if (!committed || !operation->goes_on) {
-        pccl_comm_op_decided(comm, operation, op, committed);
+    operation->op = op; /* it may end in the step that launches it */
+    if (op->class != PCCL_CLASS_NONE || !operation->goes_on) {
+        pccl_comm_op_decided(comm, operation);
         return;
     }
     PCCL_ASSERT(!comm->operations.due); /* a step either commits one operation or only aborts */
@@ -96,13 +96,13 @@ void pccl_comm_ops_give_up(struct pccl_communicator *comm)
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
          node = pccl_table_after(&comm->operations.by_tag, node)) {
         struct pccl_comm_op *operation = PCCL_CONTAINER_OF(node, struct pccl_comm_op, by_tag);
-        if (operation->op || !operation->decided) {
+        if ((operation->op && !operation->detached) || !operation->decided) {
             operation->op = NULL;
             operation->status = PCCL_INTERNAL;
-            pccl_text_format(&operation->why.reason, "%s", pccl_status_text(PCCL_INTERNAL));
+            pccl_text_format(&operation->reason, "%s", pccl_status_text(PCCL_INTERNAL));
         }
         if (!operation->decided)
-            pccl_comm_op_decided(comm, operation, NULL, false);
+            pccl_comm_op_decided(comm, operation);
     }
 }
 

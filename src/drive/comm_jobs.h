@@ -56,9 +56,8 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 
 /* Records that the part of the member with this rank has arrived, if the caller has requested arrivals. */
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
-/* Ends an operation whose outcome is known. `op` has the outcome and may be NULL. Call once per operation. */
-void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation, const struct pccl_peer_op *op,
-                          bool committed);
+/* Ends an operation whose outcome is known. Call once. */
+void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 
 /* Fails all undecided operations after the machine broke. */
 void pccl_comm_ops_give_up(struct pccl_communicator *comm);

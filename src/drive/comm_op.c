@@ -367,7 +367,6 @@ static void choose_codec(struct launching *l)
         launch->choice = pccl_peer_choose(l->handle->comm->peer, launch->subgroup, launch->tag, descriptor);
     else
         pccl_choice_apply(PCCL_LEVEL_EXACT, descriptor, descriptor);
-    l->operation->codec = l->moves ? launch->descriptor.codec : PCCL_CODEC_NONE;
 }
 
 /*
@@ -455,9 +454,8 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
         return status;
     pccl_contribution_alone(args, operation);
     PCCL_ASSERT(operation->members->count == 1);
-    operation->world = 1;
     operation->traffic = (struct pccl_traffic){0};
-    pccl_comm_op_decided(comm, operation, NULL, true);
+    pccl_comm_op_decided(comm, operation);
     return PCCL_OK;
 }
 
@@ -479,13 +477,13 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     const struct pccl_peer_op *op = operation->op;
     operation->name = name;
     pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, name));
-    operation->why.details = (struct pccl_details){.launched = true, .tag = tag, .sequence = op ? op->instance.use : 0};
+    operation->tag = tag;
     bool may_start = op && op->state == PCCL_OP_OPEN;
     if (operation->job && !operation->job->started && !may_start) /* decided before it started, or will never start */
         pccl_comm_op_job_leave(comm, operation);
-    pccl_comm_telemetry_launched(comm, operation, op);
+    pccl_comm_telemetry_launched(comm, operation);
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
-        pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
+        pccl_comm_op_decided(comm, operation);
 }
 
 enum pccl_status pccl_comm_op_launch(const struct pcclComm_t *handle, struct pccl_op_args *args,

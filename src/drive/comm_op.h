@@ -54,16 +54,18 @@ struct pccl_comm_composition {
 
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
-    const struct pcclComm_t *handle;
-    uint64_t name;           /* identifies it within the handle: the tag, or another number for a send or a new group */
-    struct pccl_peer_op *op; /* referenced; NULL if this peer is alone, or if the machine is gone and the fields below
-                                have the outcome */
-    enum pccl_status status;
-    struct pccl_why why; /* details, set at the launch; after a failure also the reason and the departed members */
-    uint32_t world;
-    uint64_t number, launched_us; /* number of the launch at this peer, 0 while it is in progress; time of the launch */
-    struct pccl_comm_op_job *job; /* job of a bulk operation while it is in the engine */
-    struct pccl_buffers buffers;  /* tiny operations: buffers of the result, with owned lists */
+    const struct pcclComm_t *handle; /* handle of the launch */
+    uint64_t name; /* number by which its caller finds it: its tag; for a send or a new group another number */
+    uint64_t tag;  /* 0 for a new group */
+    /* held, or owned if `detached`; has the outcome. NULL: alone, or the operation failed at this peer only */
+    struct pccl_peer_op *op;
+    bool detached;                 /* its machine is gone */
+    struct pccl_departed departed; /* detached: the peers that left during the operation */
+    enum pccl_status status;       /* not OK: it failed at this peer, whatever the outcome, ... */
+    struct pccl_text reason;       /* ... for this reason */
+    uint64_t number, launched_us;  /* number of its launch at this peer; 0: launch in progress */
+    struct pccl_comm_op_job *job;  /* job of a bulk operation while the engine has it */
+    struct pccl_buffers buffers;   /* tiny: buffers of the result, with owned lists */
     size_t result_bytes;
     size_t outcome_skip; /* tiny operations: offset of the result in each part of the master's payload */
     struct pccl_comm_feedback *feedback;          /* NULL without error feedback */
@@ -71,13 +73,10 @@ struct pccl_comm_op {
     void *part;                                   /* owned by `composed` */
     bool goes_on; /* another operation of the machine follows when the current one commits */
     struct pccl_comm_arrivals arrivals;
-    uint8_t codec;                         /* codec of the elements, as in the descriptor */
-    char why_codec[PCCL_CODEC_WORDS_SIZE]; /* reason for the choice of an automatic codec, set when the operation is
-                                              over */
-    bool decided, committed;               /* the outcome is known; the outcome is success */
-    bool over; /* decided, and the buffers belong to the caller again, so an await returns immediately; never cleared */
-    bool awaited;             /* true while a thread awaits it */
-    uint64_t wait_expires_us; /* time when the machine is notified that no thread waits; 0: nothing to report */
+    bool decided; /* the outcome is known */
+    bool over;    /* decided, and the buffers belong to the caller again: an await returns at once; never cleared */
+    bool awaited; /* a thread is in pcclAwaitOperation */
+    uint64_t wait_expires_us; /* time when the machine learns that no thread waits any longer; 0: nothing to report */
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;
     struct pccl_comm_op *next_over;
@@ -115,6 +114,17 @@ struct pccl_founding {
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_check(const struct pcclComm_t *handle, struct pccl_op_args *args,
                                                     struct pccl_text *reason);
+/* Returns true if the outcome of a decided operation is a success. */
+static inline bool pccl_comm_op_has_committed(const struct pccl_comm_op *operation)
+{
+    return operation->op ? operation->op->class == PCCL_CLASS_NONE : operation->status == PCCL_OK;
+}
+/* Returns the details for a failed call, without the departed peers. */
+static inline struct pccl_details pccl_comm_op_details(const struct pccl_comm_op *operation)
+{
+    const uint64_t sequence = operation->op ? operation->op->instance.use : 0;
+    return (struct pccl_details){.launched = true, .tag = operation->tag, .sequence = sequence};
+}
 /*
  * Returns true if the operation is decided or this peer has requested its abort, so that it ends without other peers.
  */
@@ -145,8 +155,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pccl_communicator *co
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                   pcclOperationInfo_t *info, struct pccl_why *why);
 
-/* Saves the outcomes of all operations, which must be over, before their machine is destroyed. */
-void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm);
+/* Detaches all operations, which must be over, from their machine, which is about to be destroyed. */
+void pccl_comm_ops_detach(struct pccl_communicator *comm);
 /* Removes all references to this waiter. */
 void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);
 /* Frees all operations. No thread may await them afterward. */

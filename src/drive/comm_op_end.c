@@ -33,6 +33,8 @@ void pccl_comm_op_release(struct pccl_comm_op *operation, bool succeeded)
         pccl_contribution_drop_result(operation);
     pccl_comm_feedback_end(operation->feedback, succeeded);
     pccl_comm_members_drop(operation->members);
+    if (operation->detached)
+        pccl_peer_op_free(pccl_heap(), operation->op);
     pccl_release(pccl_heap(), operation, sizeof *operation);
 }
 
@@ -53,51 +55,55 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-static void describe_choice(struct pccl_comm_op *operation, const struct pccl_peer_op *op)
+/* Returns the status of an operation that is over, with the reason of a failure. */
+static enum pccl_status outcome_of(const struct pccl_comm_op *operation, const struct pccl_text **reason)
+{
+    const struct pccl_peer_op *op = operation->op;
+    *reason = &operation->reason;
+    if (operation->status != PCCL_OK || !op)
+        return operation->status;
+    *reason = &op->reason;
+    return op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
+}
+
+static void note_departed(const struct pccl_communicator *comm, const struct pccl_comm_op *operation,
+                          struct pccl_departed *departed)
+{
+    const struct pccl_peer_op *op = operation->op;
+    if (operation->detached)
+        *departed = operation->departed;
+    else if (op)
+        pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, departed);
+}
+
+/* Describes the choice of an automatic codec. */
+static void describe_choice(const struct pccl_peer_op *op, pcclOperationInfo_t *info)
 {
     struct pccl_text words;
-    if (!pccl_choice_is_automatic(&op->descriptor))
+    info->why[0] = '\0';
+    if (!op || !pccl_choice_is_automatic(&op->descriptor))
         return;
     pccl_text_clear(&words);
     if (op->tiny)
         pccl_text_add(&words, "small: sent through the master, unquantized");
     else
         pccl_choice_describe(&words, &op->descriptor, &op->choice);
-    const size_t length = pccl_min_u64(words.length, sizeof operation->why_codec - 1);
-    memcpy(operation->why_codec, words.bytes, length);
-    operation->why_codec[length] = '\0';
-}
-
-static void keep_outcome(const struct pccl_communicator *comm, struct pccl_comm_op *operation)
-{
-    const struct pccl_peer_op *op = operation->op;
-    if (!op)
-        return;
-    PCCL_ASSERT(operation->over);
-    operation->op = NULL;
-    operation->world = op->world;
-    operation->why.details.sequence = op->instance.use;
-    describe_choice(operation, op);
-    if (operation->status == PCCL_OK) { /* otherwise the composition has set the reason */
-        operation->why.reason = op->reason;
-        operation->status = op->lost_by != PCCL_OK ? op->lost_by : status_of(op->class);
-    }
-    if (operation->status != PCCL_OK)
-        pccl_peer_departed(comm->peer, &op->known, &op->attributes.epoch, &operation->why.details.departed);
-    if (op->tiny && operation->status == PCCL_OK && operation->result_bytes)
-        pccl_contribution_take_result(operation, op);
+    const size_t length = pccl_min_u64(words.length, sizeof info->why - 1);
+    memcpy(info->why, words.bytes, length);
+    info->why[length] = '\0';
 }
 
 static void describe(const struct pccl_comm_op *operation, pcclOperationInfo_t *info)
 {
-    info->tag = operation->why.details.tag;
-    info->sequence = operation->why.details.sequence;
+    const struct pccl_peer_op *op = operation->op;
+    info->tag = operation->tag;
+    info->sequence = op ? op->instance.use : 0;
     info->tx_bytes = operation->traffic.sent_bytes;
     info->rx_bytes = operation->traffic.received_bytes;
-    info->world = operation->world;
+    info->world = op ? op->world : 1;
     info->rank = operation->members->rank;
-    info->codec = (pcclQuantizationAlgorithm_t)operation->codec;
-    memcpy(info->why, operation->why_codec, sizeof info->why);
+    info->codec = op && !op->tiny ? (pcclQuantizationAlgorithm_t)op->descriptor.codec : pcclQuantNone;
+    describe_choice(op, info);
     if (!info->participants)
         return;
     for (uint32_t i = 0; i < operation->members->count && i < info->participants_max; i++) {
@@ -110,15 +116,21 @@ enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_co
                                   pcclOperationInfo_t *info, struct pccl_why *why)
 {
     struct pccl_peer_op *op = operation->op;
-    keep_outcome(comm, operation);
-    enum pccl_status status = operation->status;
+    const struct pccl_text *reason;
+    const enum pccl_status status = outcome_of(operation, &reason);
+    PCCL_ASSERT(operation->over);
     if (status != PCCL_OK) {
-        *why = operation->why;
+        why->reason = *reason;
+        why->details = pccl_comm_op_details(operation);
+        note_departed(comm, operation, &why->details.departed);
         pccl_comm_telemetry_failed(comm);
-    } else if (info) {
-        describe(operation, info);
+    } else {
+        if (op && op->tiny && operation->result_bytes)
+            pccl_contribution_take_result(operation, op);
+        if (info)
+            describe(operation, info);
     }
-    if (op)
+    if (op && !operation->detached)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
     pccl_comm_op_job_leave(comm, operation);
     cancel_wait_expiry(comm, operation);
@@ -203,11 +215,18 @@ void pccl_comm_ops_expire_waits(struct pccl_communicator *comm)
     }
 }
 
-void pccl_comm_ops_keep_outcomes(struct pccl_communicator *comm)
+void pccl_comm_ops_detach(struct pccl_communicator *comm)
 {
     for (struct pccl_table_node *node = pccl_table_first(&comm->operations.by_tag); node;
-         node = pccl_table_after(&comm->operations.by_tag, node))
-        keep_outcome(comm, operation_of(node));
+         node = pccl_table_after(&comm->operations.by_tag, node)) {
+        struct pccl_comm_op *operation = operation_of(node);
+        if (!operation->op || operation->detached)
+            continue;
+        PCCL_ASSERT(operation->over);
+        note_departed(comm, operation, &operation->departed);
+        pccl_peer_op_detach(comm->peer, operation->op);
+        operation->detached = true;
+    }
 }
 
 void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter)

@@ -13,17 +13,17 @@ static void leave_run(struct pccl_communicator *comm, struct pccl_comm_op *opera
 {
     operation->status = status;
     if (status == PCCL_USAGE) {
-        operation->status = pccl_comm_why_unconnected(comm, &operation->why.reason);
+        operation->status = pccl_comm_why_unconnected(comm, &operation->reason);
     } else if (operation->handle->group && !operation->handle->group->open) {
         operation->status = PCCL_PEER_LOST;
-        pccl_text_format(&operation->why.reason, "the group is closed"); /* closed by another thread of this peer */
+        pccl_text_format(&operation->reason, "the group is closed"); /* closed by another thread of this peer */
     } else {
-        pccl_text_format(&operation->why.reason, "%s; this peer leaves the run", pccl_status_text(status));
+        pccl_text_format(&operation->reason, "%s; this peer leaves the run", pccl_status_text(status));
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
     }
     pccl_comm_op_job_leave(comm, operation);
     if (!operation->decided)
-        pccl_comm_op_decided(comm, operation, NULL, false);
+        pccl_comm_op_decided(comm, operation);
 }
 
 /* Continues with the second operation, which has been launched; this peer cannot undo a launch. */
@@ -31,12 +31,11 @@ static void follow(struct pccl_communicator *comm, struct pccl_comm_op *operatio
                    bool has_room)
 {
     operation->op = op;
-    operation->why.details.sequence = op->instance.use;
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation);
     if (op->state == PCCL_OP_DECIDED) {
         if (!operation->decided)
-            pccl_comm_op_decided(comm, operation, op, op->class == PCCL_CLASS_NONE);
+            pccl_comm_op_decided(comm, operation);
         return;
     }
     struct pccl_peer_event awaited = {.kind = PCCL_PEER_OP_AWAIT, .op = op, .blocked = true};

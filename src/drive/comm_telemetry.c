@@ -45,9 +45,9 @@ void pccl_comm_telemetry_fini(struct pccl_communicator *comm)
 
 /* ---- entries ---- */
 
-static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_op *operation,
-                     const struct pccl_peer_op *op)
+static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_op *operation)
 {
+    const struct pccl_peer_op *op = operation->op;
     entry->number = operation->number;
     entry->instance = op->instance;
     entry->descriptor = op->descriptor;
@@ -60,11 +60,10 @@ static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_o
     entry->received_bytes = operation->traffic.received_bytes;
 }
 
-void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                  const struct pccl_peer_op *op)
+void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     operation->number = ++comm->telemetry.launches;
-    operation->launched_us = op ? op->launched_us : comm->stepped_us;
+    operation->launched_us = comm->stepped_us;
 }
 
 /* Records an operation that has ended. Consecutive operations with the same members share one list in the recorder. */
@@ -79,14 +78,14 @@ static struct pccl_recorder_entry *add_ended(struct pccl_comm_telemetry *telemet
     return pccl_recorder_add(telemetry->recorder, same ? NULL : operation->members->ids, operation->members->count);
 }
 
-void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
-                                 const struct pccl_peer_op *op)
+void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation)
 {
+    const struct pccl_peer_op *op = operation->op;
     struct pccl_recorder *recorder = comm->telemetry.recorder;
     if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen, so other peers do not know it */
         return;
     struct pccl_recorder_entry *entry = add_ended(&comm->telemetry, operation);
-    describe(entry, operation, op);
+    describe(entry, operation);
     entry->state = PCCL_TELEMETRY_ENDED;
     entry->class = op->class;
     entry->lost_by = op->lost_by;
@@ -153,7 +152,7 @@ bool pccl_comm_telemetry_is_under_way(const struct pccl_comm_op *operation)
 static void add_under_way(struct pccl_recorder *recorder, const struct pccl_comm_op *operation)
 {
     struct pccl_recorder_entry *entry = pccl_recorder_add(recorder, operation->members->ids, operation->members->count);
-    describe(entry, operation, operation->op);
+    describe(entry, operation);
     entry->state = pccl_comm_telemetry_state(operation->op);
     if (!operation->job)
         return;

@@ -36,13 +36,11 @@ void pccl_comm_telemetry_fini(struct pccl_communicator *comm);
 
 /* ---- reports of operations; under the lock ---- */
 
-/* Numbers a launched operation. `op` is the machine's operation, or NULL if this peer is alone. */
-void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation,
-                                  const struct pccl_peer_op *op);
-/* Records an operation whose outcome is known. `op` is the machine's operation; if it is NULL, nothing is recorded. */
-void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation,
-                                 const struct pccl_peer_op *op);
-/* Records the flows of a job that the engine has released; they no longer change. */
+/* Numbers a launched operation. */
+void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation);
+/* Records an operation whose outcome is known, unless this peer is alone. */
+void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation);
+/* Records the flows of a job that the engine has released, which no longer change. */
 void pccl_comm_telemetry_released(struct pccl_communicator *comm, const struct pccl_comm_op_job *job);
 enum pccl_telemetry_state pccl_comm_telemetry_state(const struct pccl_peer_op *op);
 /*

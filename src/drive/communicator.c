@@ -348,7 +348,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
 /* Frees the machine of the last connect, which has ended. Keeps the outcomes of operations not awaited yet. */
 static void retire_machine(struct pccl_communicator *comm)
 {
-    pccl_comm_ops_keep_outcomes(comm);
+    pccl_comm_ops_detach(comm);
     pccl_comm_links_close_all(comm);
     pccl_comm_effect_close_master(comm);
     pccl_peer_destroy(comm->peer);

@@ -114,7 +114,8 @@ void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t de
         await_stability(p, op);
 }
 
-static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
+/* Removes the operation from all tables and lists. */
+static void remove_op(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(p->op_count > 0 && (p->tombstone_count > 0 || op->state != PCCL_OP_TOMBSTONE));
     be_stable(p, op);
@@ -127,9 +128,26 @@ static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
     p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
     pccl_peer_drop_member_list(p, op->member_list);
-    pccl_release(&p->memory, op->payload, op->payload_capacity);
-    pccl_release(&p->memory, op, sizeof *op);
+    op->roll = NULL;
     p->op_count--;
+}
+
+void pccl_peer_op_free(const struct pccl_memory *memory, struct pccl_peer_op *op)
+{
+    pccl_release(memory, op->payload, op->payload_capacity);
+    pccl_release(memory, op, sizeof *op);
+}
+
+static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    remove_op(p, op);
+    pccl_peer_op_free(&p->memory, op);
+}
+
+void pccl_peer_op_detach(struct pccl_peer *p, struct pccl_peer_op *op)
+{
+    PCCL_ASSERT(op->held && op->state == PCCL_OP_DECIDED);
+    remove_op(p, op);
 }
 
 bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance)

@@ -42,6 +42,12 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
                                    const struct pccl_peer_effects *effects, uint64_t now_us);
 void pccl_peer_destroy(struct pccl_peer *peer);
 /*
+ * Hands a decided operation that a caller holds over to the driver, before the machine is destroyed. The driver may
+ * read it, and frees it with the machine's memory.
+ */
+void pccl_peer_op_detach(struct pccl_peer *peer, struct pccl_peer_op *op);
+void pccl_peer_op_free(const struct pccl_memory *memory, struct pccl_peer_op *op);
+/*
  * Handles an event. CALL, DESCRIBE and LAUNCH return OK, or the reason of the refusal, in which case nothing has
  * changed. All other events return OK.
  */

@@ -369,6 +369,44 @@ static void when_a_peer_leaves_the_others_can_start_again(void **state)
     }
 }
 
+/* A new master at the same port; the old one says goodbye, so that its peers leave at once. */
+static void replace_master(struct world *world)
+{
+    assert_int_equal(pcclInterruptMaster(world->master), pcclSuccess);
+    assert_int_equal(pcclMasterAwaitTermination(world->master), pcclSuccess);
+    assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
+    assert_int_equal(pcclCreateMasterWithOptions(world->address, NULL, &world->master), pcclSuccess);
+    assert_int_equal(pcclRunMaster(world->master), pcclSuccess);
+}
+
+static void outcomes_are_kept_when_a_peer_connects_again(void **state)
+{
+    struct world *world = *state;
+    struct given ended[PEERS], barriers[PEERS], undecided;
+    for (int i = 0; i < PEERS; i++) {
+        arrange(&ended[i], pcclCollectiveAllGather, i);
+        arrange(&barriers[i], pcclCollectiveBarrier, i);
+        barriers[i].options.tag = 8;
+        start(world, &ended[i], i);
+        start(world, &barriers[i], i);
+    }
+    arrange(&undecided, pcclCollectiveAllGather, 0);
+    undecided.options.tag = 9;
+    start(world, &undecided, 0);
+    for (int i = 0; i < PEERS; i++) /* outcomes arrive in the order of the launches */
+        assert_int_equal(pcclAwaitOperation(&barriers[i].handle, UINT32_MAX, NULL), pcclSuccess);
+    replace_master(world);
+    struct call connecting = {.comm = world->peers[0]};
+    do
+        connect_thread(&connecting);
+    while (connecting.result == pcclInvalidUsage); /* it has not left yet */
+    assert_int_equal(connecting.result, pcclSuccess);
+    check(world, &ended[0], pcclCollectiveAllGather, 0);
+    assert_int_not_equal(pcclAwaitOperation(&undecided.handle, UINT32_MAX, NULL), pcclSuccess);
+    words_say(world->peers[0], "the master");
+    check(world, &ended[1], pcclCollectiveAllGather, 1);
+}
+
 static void a_list_has_no_sends(void **state)
 {
     struct world *world = *state;
@@ -395,6 +433,8 @@ int main(void)
         cmocka_unit_test(a_later_struct_is_understood_or_refused),
         cmocka_unit_test(alone_or_unconnected_a_peer_is_told),
     };
+    const struct CMUnitTest restarted[] = {cmocka_unit_test(outcomes_are_kept_when_a_peer_connects_again)};
     return cmocka_run_group_tests(together, start_three, end_world) +
+           cmocka_run_group_tests(restarted, start_three, end_world) +
            cmocka_run_group_tests(alone, start_one, end_world);
 }
