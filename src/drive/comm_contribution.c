@@ -126,6 +126,18 @@ void pccl_contribution_drop_result(struct pccl_comm_op *operation)
     pccl_release(pccl_heap(), (void *)(uintptr_t)buffers->result.list, lists_bytes(buffers));
 }
 
+/* Uses our own list of sections: the table in the payload was written by another peer and is not trusted. */
+static void take_sections(const struct pccl_buffers *buffers, const uint8_t *payload)
+{
+    size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0;
+    for (uint32_t i = 0; i < buffers->section_count; i++) {
+        const struct pccl_section *section = &buffers->sections[i];
+        pccl_extents_write(&buffers->result, before, bytes_of(section), payload + at, NULL);
+        at += (size_t)pccl_section_bytes(section);
+        before += bytes_of(section);
+    }
+}
+
 void pccl_contribution_take_result(const struct pccl_comm_op *operation, const struct pccl_peer_op *op)
 {
     const struct pccl_buffers *buffers = &operation->buffers;
@@ -135,14 +147,8 @@ void pccl_contribution_take_result(const struct pccl_comm_op *operation, const s
     PCCL_ASSERT(operation->outcome_skip + part <= all);
     for (uint32_t i = 0; i < parts && !buffers->sections; i++)
         pccl_extents_write(&buffers->result, i * part, part, op->payload + i * all + operation->outcome_skip, NULL);
-    /* Uses the local list of sections, because another peer wrote the table in the payload. */
-    size_t at = (size_t)pccl_sections_table_bytes(buffers->section_count), before = 0;
-    for (uint32_t i = 0; i < buffers->section_count; i++) {
-        const struct pccl_section *section = &buffers->sections[i];
-        pccl_extents_write(&buffers->result, before, bytes_of(section), op->payload + at, NULL);
-        at += (size_t)pccl_section_bytes(section);
-        before += bytes_of(section);
-    }
+    if (buffers->sections)
+        take_sections(buffers, op->payload);
 }
 
 /* ---- a peer alone in its group ---- */

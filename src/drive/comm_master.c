@@ -18,7 +18,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
     struct pccl_text reason;
     if (connection != comm->master.connection)
         return;
-    if (pccl_greeting_is_foreign(pccl_build_own(), &sides, frame, &reason)) {
+    if (frame->type == PCCL_MSG_hello_ok &&
+        pccl_greeting_is_foreign(pccl_build_own(), &sides, frame, &reason)) { /* a master sends no other greeting */
         pccl_comm_step(
             comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_GARBAGE, .reason = &reason, .other_build = true});
         return;

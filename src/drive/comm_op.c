@@ -3,7 +3,6 @@
 #include "drive/comm_contribution.h"
 #include "drive/comm_jobs.h"
 #include "drive/comm_machine.h"
-#include "drive/comm_telemetry.h"
 #include "drive/comm_wait.h"
 
 #include "net/heap.h"
@@ -481,7 +480,8 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     bool may_start = op && op->state == PCCL_OP_OPEN;
     if (operation->job && !operation->job->started && !may_start) /* decided before it started, or will never start */
         pccl_comm_op_job_leave(comm, operation);
-    pccl_comm_telemetry_launched(comm, operation);
+    operation->number = ++comm->sight.launches;
+    operation->launched_us = comm->stepped_us;
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
         pccl_comm_op_decided(comm, operation);
 }

@@ -60,13 +60,7 @@ static void describe(struct pccl_recorder_entry *entry, const struct pccl_comm_o
     entry->received_bytes = operation->traffic.received_bytes;
 }
 
-void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation)
-{
-    operation->number = ++comm->telemetry.launches;
-    operation->launched_us = comm->stepped_us;
-}
-
-/* Records an operation that has ended. Consecutive operations with the same members share one list in the recorder. */
+/* Records an operation that has ended. The recorder keeps one list for consecutive operations with the same members. */
 static struct pccl_recorder_entry *add_ended(struct pccl_comm_telemetry *telemetry,
                                              const struct pccl_comm_op *operation)
 {

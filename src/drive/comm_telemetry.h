@@ -36,8 +36,6 @@ void pccl_comm_telemetry_fini(struct pccl_communicator *comm);
 
 /* ---- reports of operations; under the lock ---- */
 
-/* Numbers a launched operation. */
-void pccl_comm_telemetry_launched(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 /* Records an operation whose outcome is known, unless this peer is alone. */
 void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pccl_comm_op *operation);
 /* Records the flows of a job that the engine has released, which no longer change. */
