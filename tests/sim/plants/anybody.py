@@ -70,9 +70,9 @@ PLANTS = [
         "16.6: whoever is alone waits for somebody to send",
         ["STATE", "I12"], ["anybody-receiver-dies"],
         [
-            ("src/peer/operations.c",
-             "if (open ? pccl_peer_is_alone(p)",
-             "if (open ? false"),
+            ("src/peer/pairs.c",
+             "pair->all.ended = open ? pccl_peer_is_alone(p)",
+             "pair->all.ended = open ? false"),
         ]),
     Bug("open_receive_is_reported",
         "16.6: a restarted master hears of an operation that only one peer knows",

@@ -31,8 +31,8 @@ PLANTS = [
         ["MEMORY"], [],
         [
             ("src/peer/op_table.c",
-             "pccl_release(&p->memory, op->payload, op->payload_capacity); pccl_release(&p->memory, op,",
-             "pccl_release(&p->memory, op,"),
+             "pccl_release(memory, op->payload, op->payload_capacity); pccl_release(memory, op,",
+             "pccl_release(memory, op,"),
         ]),
 
     # ---- their own state: nothing that anybody sees shows it, or not for long ----

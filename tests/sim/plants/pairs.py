@@ -253,8 +253,8 @@ PLANTS = [
         ["E4"], ["group-sends-close", "group-sends-apart"],
         [
             ("src/peer/launches.c",
-             "send.members = NULL; if (!sends",
-             "send.subgroup = 0; send.members = NULL; if (!sends"),
+             "send.members = NULL; if (open)",
+             "send.subgroup = 0; send.members = NULL; if (open)"),
         ]),
     Bug("end_spares_sends",
         "16.3: the master keeps sends in a subgroup that has ended",
