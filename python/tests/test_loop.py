@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -11,6 +12,7 @@ import pytest
 from support import DEADLINE, free_port, parallel
 
 import pccl
+from pccl import _programs
 
 # Every step adds its number to a sum and to an order-sensitive chain, both of which show a step that was lost or made
 # twice; each peer's random contribution shows whether all hold the same bits.
@@ -206,6 +208,44 @@ def test_a_master_that_is_not_there(caplog):
     with pytest.raises(pccl.ConnectionError_):
         next(pccl.loop(f"127.0.0.1:{free_port()}", connect_timeout=0.2))
     assert "trying for 200 ms" in caplog.text
+
+
+def manage_tokens(state, *arguments):
+    """Runs `pccl-master token`, and returns its output."""
+    command = [_programs.find("pccl-master"), "token", *arguments, "--state", str(state)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE).stdout.strip()
+
+
+def test_a_rejected_token_ends_the_loop_at_once(tmp_path, caplog):
+    """A revoked token, and one without uses left, stay invalid however often the loop repeats its attempt."""
+    is_revoked, is_over = threading.Event(), threading.Event()
+
+    def run(token, step_done):
+        for step in pccl.loop(address, min_peers=1, connect_timeout=10, options={"token": token}):
+            with step:
+                ones(step)
+            if step_done(step):
+                break
+
+    def revoke(step):
+        if step.size == 2 and not is_revoked.is_set():
+            is_revoked.set()
+            manage_tokens(tmp_path, "revoke", "guest")
+
+    def be_guest():
+        try:
+            with pytest.raises(pccl.ConnectionError_, match="does not accept the token: it was revoked"):
+                run(tokens["guest"], revoke)
+            with pytest.raises(pccl.RefusedError, match="has no uses left"):
+                run(tokens["host"], lambda step: True)
+        finally:
+            is_over.set()
+
+    with pccl.MasterNode("127.0.0.1:0", options={"master_state": str(tmp_path)}) as master:
+        address = f"127.0.0.1:{master.port}"
+        tokens = {name: manage_tokens(tmp_path, "create", "--uses", "1", "--label", name) for name in ("host", "guest")}
+        at_once(be_guest, lambda: run(tokens["host"], lambda step: is_over.is_set()))
+    assert "not connected yet" not in caplog.text
 
 
 def test_alone(address):

@@ -71,9 +71,21 @@ static bool is_out(const pcclLoop_t *loop) { return is_out_of_run(loop->comm->co
 
 /* ---- joining ---- */
 
+/* Returns true if the master does not accept this peer's token, for example because it was revoked. */
+static bool is_rejected(const pcclLoop_t *loop)
+{
+    struct pccl_communicator *comm = loop->comm->comm;
+    pccl_comm_enter(comm);
+    bool rejected = comm->master.is_rejected;
+    pccl_comm_leave(comm);
+    return rejected;
+}
+
 /* Returns true if the last attempt to join failed for a reason that may pass. */
 static bool may_come_in(const pcclLoop_t *loop)
 {
+    if (is_rejected(loop))
+        return false;
     pcclFailure_t failure = PCCL_FAILURE_INIT;
     (void)pcclGetLastFailure(loop->comm, &failure);
     switch (failure.precise) {

@@ -25,6 +25,8 @@ static void on_received(struct pccl_connection *connection, const struct pccl_fr
         return;
     }
     if (pccl_wire_decode(frame->type, frame->body, frame->length, comm->scratch, &msg, &reason) == PCCL_OK) {
+        if (msg.type == PCCL_MSG_refused && msg.as.refused.code == PCCL_REFUSAL_IDENTITY)
+            comm->master.is_rejected = true;
         if (msg.type == PCCL_MSG_hello_ok && comm->keys)
             pccl_keys_set_open_links(comm->keys, msg.as.hello_ok.open_links);
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_MASTER_RECEIVED, .frame = frame, .msg = &msg});
@@ -44,6 +46,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
         return; /* already in the list `closing` */
     pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
+    comm->master.is_rejected |= connection->channel.secure && pccl_secure_is_revoked(connection->channel.secure);
     bool foreign = connection->channel.ended == UV_EPROTO; /* encryption failed, with a reason */
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind =
@@ -95,6 +98,7 @@ static void out_of_memory(struct pccl_communicator *comm)
 static void dial(struct pccl_communicator *comm, const struct pccl_address *addresses, uint32_t count)
 {
     struct pccl_text reason;
+    comm->master.is_rejected = false;
     if (comm->local) /* other peers receive this peer's id from the master */
         pccl_listener_open_local(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))

@@ -20,6 +20,7 @@ struct pccl_comm_master {
     struct pccl_dialer *dialer;
     struct pccl_resolver *resolver;
     bool dial, cancel; /* requests of effects to the loop */
+    bool is_rejected;  /* since the last dial the master has rejected the token: another attempt fails, too */
 };
 
 /* Sends queued data, starts watching the connection, and reads data that a leader left unread. Runs on the loop. */

@@ -68,6 +68,7 @@ struct pccl_secure {
 
     struct pccl_link_key key; /* for a link */
     struct pccl_text why;
+    bool is_revoked; /* PEER: the master has reported that our token was revoked */
 };
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
@@ -292,7 +293,8 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     if (secure->read_error)
         return secure->read_error;
     if (secure->state != FAILED)
-        pccl_secure_explain(secure->keys, secure->role, secure->openssl, secure->ssl, &secure->why);
+        secure->is_revoked =
+            pccl_secure_explain(secure->keys, secure->role, secure->openssl, secure->ssl, &secure->why);
     secure->state = FAILED;
     (void)flush(secure); /* sends the alert */
     return UV_EPROTO;
@@ -687,3 +689,5 @@ bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC
 bool pccl_secure_has_failed(const struct pccl_secure *secure) { return secure->state >= FAILED; }
 
 const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }
+
+bool pccl_secure_is_revoked(const struct pccl_secure *secure) { return secure->is_revoked; }

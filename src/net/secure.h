@@ -89,6 +89,8 @@ PCCL_MUST_CHECK bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t
 /* Returns true if the encryption has failed. pccl_secure_why then returns the reason, which is "" if out of memory. */
 bool pccl_secure_has_failed(const struct pccl_secure *secure);
 const char *pccl_secure_why(const struct pccl_secure *secure);
+/* Returns true if it has failed because this peer's token was revoked. */
+bool pccl_secure_is_revoked(const struct pccl_secure *secure);
 /*
  * Sets the number of 16-byte blocks (for HTTP: of TLS records) after which the key changes. For tests; call at both
  * ends, before all other functions.
@@ -98,9 +100,9 @@ void pccl_secure_set_rekey(struct pccl_secure *secure, uint64_t after);
 const char *pccl_secure_plain_words(const struct pccl_keys *keys, enum pccl_secure_role role);
 /*
  * Writes the reason for which the handshake of `ssl` has failed, from the first error in this thread's OpenSSL error
- * queue.
+ * queue. Returns true if the master has reported that this peer's token was revoked.
  */
-void pccl_secure_explain(const struct pccl_keys *keys, enum pccl_secure_role role, const struct pccl_openssl *openssl,
+bool pccl_secure_explain(const struct pccl_keys *keys, enum pccl_secure_role role, const struct pccl_openssl *openssl,
                          const struct ssl_st *ssl, struct pccl_text *why);
 
 #endif

@@ -70,14 +70,15 @@ static void explain_certificate(const struct failure *by, unsigned long error, b
         pccl_text_format(by->why, "encryption failed: %s", pccl_openssl_error(by->openssl));
 }
 
-static void explain(const struct failure *by)
+/* Returns true if the other side has reported that our token was revoked. */
+static bool explain(const struct failure *by)
 {
     unsigned long error = by->openssl->ERR_peek_error() & REASON_MASK;
     const char *words = pccl_openssl_error(by->openssl);
     bool told = error >= REASON_ALERTS; /* the other side has ended the handshake with an alert */
     if (by->role < PCCL_SECURE_DIALED && pccl_keys_has_files(by->keys)) {
         explain_certificate(by, error, told);
-        return;
+        return false;
     }
     switch (by->role) {
     case PCCL_SECURE_PEER:
@@ -120,10 +121,11 @@ static void explain(const struct failure *by)
         break;
     default: pccl_text_format(by->why, "the two sides of the link have different keys: %s", words); break;
     }
+    return by->role == PCCL_SECURE_PEER && error == REASON_REVOKED;
 }
 
-void pccl_secure_explain(const struct pccl_keys *keys, enum pccl_secure_role role, const struct pccl_openssl *openssl,
+bool pccl_secure_explain(const struct pccl_keys *keys, enum pccl_secure_role role, const struct pccl_openssl *openssl,
                          const struct ssl_st *ssl, struct pccl_text *why)
 {
-    explain(&(struct failure){keys, role, openssl, ssl, why});
+    return explain(&(struct failure){keys, role, openssl, ssl, why});
 }
