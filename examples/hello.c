@@ -35,7 +35,7 @@ int main(int argc, char **argv)
                    (double)sum[COUNT - 1]);
         else
             /* the loop repeats the step */
-            printf("step %lu has failed: %s\n", (unsigned long)step.number, pcclGetLastError(comm));
+            printf("step %lu failed: %s\n", (unsigned long)step.number, pcclGetLastError(comm));
         fflush(stdout);
     }
     if (result != pcclSuccess)

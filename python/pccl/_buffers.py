@@ -135,7 +135,10 @@ def digest(named: Iterable[Tuple[str, Any]]) -> str:
 
 def need_writable(buffer: Buffer, thing: Any, argument: str) -> None:
     if buffer.obstacle:
-        raise LayoutError(f"{argument}: {describe(thing)} is {buffer.obstacle}, but the result must be written to it")
+        raise LayoutError(
+            f"{argument}: {describe(thing)} is {buffer.obstacle}: expected a writable buffer for the "
+            "result"
+        )
 
 
 def _bad_dtype(thing: Any, argument: str, why: str) -> DTypeError:
@@ -166,7 +169,7 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
     if not tensor.is_contiguous():
         raise _not_contiguous(tensor, argument, tuple(tensor.stride()))
     if tensor.is_neg():
-        raise _bad_layout(tensor, argument, "a lazily negated view; call resolve_neg() first")
+        raise _bad_layout(tensor, argument, "a lazily negated view: call resolve_neg() first")
     device = DeviceType.CUDA if tensor.device.type == "cuda" else DeviceType.CPU
     storage = _torch_storage(tensor, argument)
     return Buffer(
@@ -419,9 +422,12 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
 def match_kinds(send: Buffer, recv: Buffer, where: str) -> None:
     """Checks that both have the same data type and device, and that both or neither are torch tensors."""
     if (send.family == "torch") != (recv.family == "torch"):
-        raise DTypeError(f"{where}: only one of send and recv is a torch tensor")
+        raise DTypeError(f"{where}: only one of send and recv is a torch tensor: expected both or neither")
     if send.dtype is not recv.dtype:
-        raise DTypeError(f"{where}: send holds {send.dtype.name.lower()}, recv {recv.dtype.name.lower()}")
+        raise DTypeError(
+            f"{where}: send and recv have different data types: {send.dtype.name.lower()}, "
+            f"{recv.dtype.name.lower()}"
+        )
     if send.device is not recv.device:
         raise LayoutError(f"{where}: send and recv are on different devices")
 
@@ -431,6 +437,6 @@ def match(send: Buffer, recv: Buffer, where: str) -> None:
     if send is not recv:
         match_kinds(send, recv, where)
     if send.count != recv.count:
-        raise LayoutError(f"{where}: send has {send.count} elements, recv {recv.count}")
+        raise LayoutError(f"{where}: send and recv have different numbers of elements: {send.count}, {recv.count}")
     if send.count == 0:
         raise InvalidArgument(f"{where}: the buffers have no elements")

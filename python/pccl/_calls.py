@@ -83,7 +83,7 @@ class _Calls:
                 if attempt == n_attempts or time.monotonic() >= end or isinstance(error, _LASTING):
                     raise
             time.sleep(_RETRY_PAUSE_S)
-        raise InvalidArgument(f"connect: n_attempts is {n_attempts}")
+        raise InvalidArgument(f"connect: n_attempts: {n_attempts}; expected at least 1")
 
     def _id(self) -> str:
         digits = ctypes.create_string_buffer(33)
@@ -111,5 +111,5 @@ def milliseconds(timeout: Optional[float]) -> int:
     if timeout is None:
         return 0
     if not timeout > 0:
-        raise InvalidArgument(f"group: timeout is {timeout!r}, and must be more than 0 s")
+        raise InvalidArgument(f"group: timeout: {timeout!r}; expected more than 0 s")
     return min(math.ceil(timeout * 1000), (1 << 32) - 1)

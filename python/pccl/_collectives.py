@@ -26,7 +26,10 @@ def peer_ids(where: str, given: Sequence[str]) -> Any:
     ids = [text(where, one) for one in given]
     for one in ids:
         if len(one) != _ID_SIZE - 1:
-            raise InvalidArgument(f"{where}: {one.decode()!r} is not a peer id")
+            raise InvalidArgument(
+                f"{where}: {one.decode()!r} is not a peer id: expected {_ID_SIZE - 1} hexadecimal "
+                "digits"
+            )
     return _native.ids_type(len(ids))(*[_native.PeerIdC(one) for one in ids])
 
 
@@ -163,8 +166,8 @@ def need_parts(options: Options, whole: Tuple[str, Buffer], part: Tuple[str, Buf
     world, count = len(options.members), part[1].count
     if whole[1].count != world * count:
         raise LayoutError(
-            f"{options.where}: {whole[0]} has {whole[1].count} elements; for {world} members and {count} elements in "
-            f"{part[0]} it must have {world * count}"
+            f"{options.where}: {whole[0]} has {whole[1].count} elements: expected {world * count}, as "
+            f"{part[0]} has {count} and there are {world} members"
         )
 
 
@@ -178,7 +181,7 @@ def need_shares(options: Options, counts: List[int], whole: Buffer, share: Buffe
 
 def need_equal(where: str, source: Buffer, target: Buffer) -> None:
     if source.count != target.count:
-        raise LayoutError(f"{where}: send has {source.count} elements and recv {target.count}")
+        raise LayoutError(f"{where}: send and recv have different numbers of elements: {source.count}, {target.count}")
 
 
 def reductions(where: str, op: Any, count: int) -> List[int]:
@@ -187,7 +190,7 @@ def reductions(where: str, op: Any, count: int) -> List[int]:
         return [member("op", ReduceOp, op)] * count
     each = [member("op", ReduceOp, one) for one in op]
     if len(each) != count:
-        raise InvalidArgument(f"{where}: op: {len(each)} reductions for {count} tensors")
+        raise InvalidArgument(f"{where}: op: {len(each)} reductions for {count} tensors: expected one for each")
     return each
 
 

@@ -103,7 +103,7 @@ class Communicator(_Calls):
             elapsed = time.monotonic() - begin
             if timeout is not None and elapsed >= timeout:
                 raise TimeoutError_(
-                    f"wait_for: {size} of {count} peers joined within {timeout} s",
+                    f"wait_for: only {size} of {count} peers joined within {timeout} s",
                     result=Result.UPDATE_TOPOLOGY_FAILED,
                     ext=Result.TIMEOUT,
                     operation="pcclUpdateTopology",

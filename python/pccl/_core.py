@@ -229,7 +229,11 @@ class Core:
         """Closes a communicator to which no references are left."""
         left = len(self._dependents)
         if left and self.is_of_this_process:
-            _log.warning("a communicator was dropped: %d of its reductions fail because they were not awaited", left)
+            _log.warning(
+                "a communicator was garbage-collected: %d of its reductions fail because they were not "
+                "awaited",
+                left,
+            )
         self.close()
 
     def _free(self) -> None:

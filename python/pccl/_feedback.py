@@ -30,5 +30,5 @@ def put(core: Core, tag: int, kept: Any) -> None:
         return
     buffer = _buffers.of(kept, "set_feedback: kept")
     if buffer.device is not DeviceType.CPU or buffer.dtype is not DataType.FLOAT:
-        raise InvalidArgument("set_feedback: kept must be float32 in the host's memory")
+        raise InvalidArgument("set_feedback: kept: expected float32 in CPU memory")
     core.call("pcclSetFeedback", tag, buffer.address, buffer.count)

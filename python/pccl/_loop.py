@@ -146,7 +146,7 @@ class Step:
     def __enter__(self) -> Step:
         self._refuse_if_over()
         if self._is_inside:
-            raise InvalidUsage(f"step {self.index}: `with step` is used twice")
+            raise InvalidUsage(f"step {self.index}: it was entered twice: expected one `with step` for each step")
         self._is_inside = True
         return self
 
@@ -313,7 +313,7 @@ def _milliseconds(what: str, seconds: float) -> int:
     except (TypeError, ValueError, OverflowError):
         given = -1
     if not 0 <= given < 1 << 32:
-        raise InvalidArgument(f"loop: {what} is {seconds!r}, expected seconds")
+        raise InvalidArgument(f"loop: {what}: {seconds!r}; expected a number of seconds")
     return given
 
 

@@ -95,7 +95,7 @@ class ReduceDescriptor:
 def check_descriptor(send: _buffers.Buffer, descriptor: ReduceDescriptor, where: str) -> None:
     datatype = data_type(f"{where}: datatype", descriptor.operand_descriptor.datatype)
     if descriptor.count != send.count:
-        raise LayoutError(f"{where}: the descriptor counts {descriptor.count} elements, the buffers have {send.count}")
+        raise LayoutError(f"{where}: the descriptor has {descriptor.count} elements, but the buffers have {send.count}")
     if datatype.itemsize != send.dtype.itemsize:
         raise DTypeError(f"{where}: the descriptor has {datatype.name}, the buffers have {send.dtype.name}")
 

@@ -93,7 +93,7 @@ class Run:
             kind, tag = type(self._operations[index]), made.tag
             replacement = fresh.get(tag)
             if replacement is None or type(replacement) is not kind:
-                raise InvalidArgument(f"run: entry {index}: rebuild returned no {kind.__name__} with the tag {tag}")
+                raise InvalidArgument(f"run: entry {index}: rebuild did not return a {kind.__name__} with tag {tag}")
             replacement._take(None)
             self._operations[index] = replacement
             self._make(index, members, given.rank)

@@ -103,7 +103,7 @@ def _read(master: _Master) -> _Status:
             raise _Unanswered(f"{master.address} answered: {_printable(words)}")
         status = json.load(answer)
     if not isinstance(status, dict) or status.get("program") != "pccl-master":
-        raise _Unanswered(f"no master's HTTP at {master.address}")
+        raise _Unanswered(f"{master.address} is not the HTTP address of a master")
     return status
 
 
@@ -112,7 +112,7 @@ def _ask(master: _Master) -> _Status:
         return _read(master)
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise _Unanswered(
-            f"no master answers at {master.address}: {_printable(str(error))}. A master answers there if it was "
+            f"no master answers at {master.address}: {_printable(str(error))}. Check that it was "
             f"started with --http {master.address}"
         ) from error
 

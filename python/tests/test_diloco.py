@@ -352,7 +352,7 @@ def test_entries_of_the_mapping_may_be_replaced(address):
         diloco.step()
         assert np.allclose(flat(values), wanted, rtol=0, atol=1e-6)
         values["b"] = np.zeros(8, np.float32)
-        with pytest.raises(pccl.LayoutError, match="b was float32 .7,. and now is ndarray shape .8,."):
+        with pytest.raises(pccl.LayoutError, match="b was float32 .7,. and is now ndarray shape .8,."):
             diloco.step()
     assert diloco.comm.closed
 
@@ -886,5 +886,5 @@ def test_a_checkpoint_has_the_moments(address):
     other = DiLoCo(pccl.Communicator("127.0.0.1:1"), params(3), inner_steps=1, outer=ADAMW)
     other.load_state_dict(saved)
     assert other.digest() == digest
-    with pytest.raises(pccl.InvalidArgument, match="only one side has second"):
+    with pytest.raises(pccl.InvalidArgument, match="only one of them has second"):
         DiLoCo(pccl.Communicator("127.0.0.1:1"), params(), inner_steps=1).load_state_dict(saved)

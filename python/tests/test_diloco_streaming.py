@@ -640,11 +640,11 @@ def test_states_that_do_not_fit(address):
     values["h.2.w"][:] = 9
     before = diloco.digest()
     for wrong, words in (
-        ({**state, "position": 4}, "position 4 of 4"),
-        ({**state, "weights": [1.0]}, "weights has 1 of 3"),
+        ({**state, "position": 4}, "position: 4; expected 0 to 3"),
+        ({**state, "weights": [1.0]}, "weights has 1 entries: expected one for each of the 3 fragments"),
         ({**state, "own.float32": np.zeros(3, np.float32)}, "own.float32"),
-        ({key: value for key, value in state.items() if key != "given"}, "only one side has given"),
-        ({**state, "more": 1}, "only one side has more"),
+        ({key: value for key, value in state.items() if key != "given"}, "only one of them has given"),
+        ({**state, "more": 1}, "only one of them has more"),
     ):
         with pytest.raises(pccl.InvalidArgument, match=words):
             diloco.load_state_dict(wrong)

@@ -105,7 +105,7 @@ def test_few_files(address):
 def test_alone(address):
     run(address).is_well()
     told = run(address, "--peers", 2, "--wait", 1)
-    told.only_bad("peers", "1 of 2 joined within 1 s", "tcp dport")
+    told.only_bad("peers", "only 1 of 2 machines joined within 1 s", "tcp dport")
 
 
 def test_a_run_is_under_way(group):

@@ -212,7 +212,7 @@ def test_a_handle_does_not_keep_the_communicator(group, caplog):
     two.members.clear()
     gc.collect()
     assert isinstance(handle.exception(DEADLINE), pccl.AbortedError) and memory[0] == 1
-    until(lambda: "a communicator was dropped: 1 of its reductions fail" in caplog.text)
+    until(lambda: "a communicator was garbage-collected: 1 of its reductions fail" in caplog.text)
     other.update_topology()
     assert other.get_attribute(Attribute.GLOBAL_WORLD_SIZE) == 1
     other.close()

@@ -207,7 +207,7 @@ def test_too_few_peers_have_words(address):
 def test_a_master_that_is_not_there(caplog):
     with pytest.raises(pccl.ConnectionError_):
         next(pccl.loop(f"127.0.0.1:{free_port()}", connect_timeout=0.2))
-    assert "trying for 200 ms" in caplog.text
+    assert "retrying for up to 200 ms" in caplog.text
 
 
 def manage_tokens(state, *arguments):
@@ -507,8 +507,8 @@ def test_where_it_begins(address):
         ({"state": 5}, "expected a SharedState, or a dictionary"),
         ({"state": {"x": "text"}}, "is not a buffer"),
         ({"state": {"pccl.loop.steps": np.zeros(1)}}, "'pccl.loop.steps' is reserved"),
-        ({"timeout": -1}, "expected seconds"),
-        ({"connect_timeout": None}, "expected seconds"),
+        ({"timeout": -1}, "expected a number of seconds"),
+        ({"connect_timeout": None}, "expected a number of seconds"),
         ({"first_step": -1}, "first_step"),
         ({"options": {"no_such": 1}}, "no_such"),
     ],
@@ -608,7 +608,7 @@ def test_a_step_that_is_past(address):
                 with pytest.raises(pccl.InvalidUsage, match="step 0 has ended: `with step` ended"):
                     use()
             past.__exit__(pccl.AbortedError, pccl.AbortedError("x", result=0, ext=pccl.Result.ABORTED), None)
-            with pytest.raises(pccl.InvalidUsage, match="used twice"):
+            with pytest.raises(pccl.InvalidUsage, match="entered twice"):
                 step.__enter__()
         assert past.comm is step.comm and next(loop).index == 2
 
@@ -668,7 +668,7 @@ def test_wait_for(address):
 
 def test_wait_for_too_few(address):
     with pccl.Communicator(address) as comm:
-        with pytest.raises(pccl.TimeoutError_, match="1 of 2 peers joined within 0.2 s"):
+        with pytest.raises(pccl.TimeoutError_, match="only 1 of 2 peers joined within 0.2 s"):
             comm.connect(min_peers=2, timeout=0.2)
         with pytest.raises(pccl.InvalidArgument, match="count"):
             comm.wait_for(0)

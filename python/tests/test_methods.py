@@ -215,7 +215,7 @@ def test_a_state_goes_on(address, name):
     made = [METHODS[name](pccl.Communicator(address), one, min_peers=2, admit_every=4) for one in again]
     for one, state in zip(made, states):
         one.load_state_dict(state)
-        with pytest.raises(pccl.InvalidArgument, match="only one side has round"):
+        with pytest.raises(pccl.InvalidArgument, match="only one of them has round"):
             one.load_state_dict({key: value for key, value in state.items() if key != "round"})
     support.parallel([one.join for one in made])
     assert made[0].round == 3

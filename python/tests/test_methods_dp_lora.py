@@ -263,11 +263,11 @@ def test_what_was_spent_stays_spent(address):
     one.close()
     again = lora(pccl.Communicator(address), values_of())
     assert again.epsilon == 0
-    with pytest.raises(pccl.InvalidArgument, match="only one side has spent"):
+    with pytest.raises(pccl.InvalidArgument, match="only one of them has spent"):
         again.load_state_dict({key: value for key, value in state.items() if key != "spent"})
     with pytest.raises(pccl.InvalidArgument, match="spent: expected [0-9]+ numbers of at least 0"):
         again.load_state_dict({**state, "spent": [1.0]})
-    with pytest.raises(pccl.InvalidArgument, match="only one side has round"):
+    with pytest.raises(pccl.InvalidArgument, match="only one of them has round"):
         again.load_state_dict({key: value for key, value in state.items() if key != "round"})
     assert again.epsilon == 0
     again.load_state_dict(state)

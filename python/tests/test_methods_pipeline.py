@@ -311,7 +311,7 @@ def test_a_stage_that_nobody_has_any_more(address, caplog):
     agree(made)
     state = gone.state_dict()
     close(made)
-    with pytest.raises(pccl.InvalidArgument, match="only one side has round"):
+    with pytest.raises(pccl.InvalidArgument, match="only one of them has round"):
         late.load_state_dict({name: value for name, value in state.items() if name != "round"})
 
 

@@ -69,10 +69,10 @@ def test_bytes_that_nobody_packs_are_refused():
     packed, _, _ = packed_of(np.ones(100, np.float32), 2048)
     codec = Sparse(100, 2048)
     packed[8] ^= 1
-    with pytest.raises(pccl.InvalidArgument, match="chunk 0: index 1 follows 1"):
+    with pytest.raises(pccl.InvalidArgument, match="chunk 0: invalid index 1 after 1: expected ascending indices"):
         codec.square(packed)
     sums = np.zeros(100, np.float32)
-    with pytest.raises(pccl.InvalidArgument, match="chunk 0: index 1 follows 1"):
+    with pytest.raises(pccl.InvalidArgument, match="chunk 0: invalid index 1 after 1: expected ascending indices"):
         codec.add(packed, 1.0, sums)
     assert not sums.any()
     with pytest.raises(pccl.InvalidArgument, match="an element is not finite"):
@@ -210,7 +210,7 @@ def test_a_state_that_does_not_fit_changes_nothing(address):
     one.close()
     with pytest.raises(pccl.InvalidArgument, match="load_state_dict: feedback.float32 is ndarray"):
         one.load_state_dict({**state, "feedback.float32": np.zeros(3, np.float32), "round": 9})
-    with pytest.raises(pccl.InvalidArgument, match="only one side has feedback.float64"):
+    with pytest.raises(pccl.InvalidArgument, match="only one of them has feedback.float64"):
         one.load_state_dict({**state, "feedback.float64": np.zeros(3)})
     assert one.round == 2 and (one.state_dict()["feedback.float32"] == state["feedback.float32"]).all()
     del state["feedback.float32"]

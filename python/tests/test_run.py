@@ -222,8 +222,8 @@ def test_what_rebuild_returns(group):
     wrong = [
         (None, "expected operations, not None"),
         ([5], "expected operations, not 5"),
-        ([], "rebuild returned no Broadcast with the tag 1"),
-        ([pccl.Barrier(tag=1)], "rebuild returned no Broadcast with the tag 1"),
+        ([], "rebuild did not return a Broadcast with tag 1"),
+        ([pccl.Barrier(tag=1)], "rebuild did not return a Broadcast with tag 1"),
         ([pccl.Broadcast(np.zeros(3), root=5, tag=1)], "entry 0: root"),
         ([pccl.Broadcast(np.zeros(3), root=0, tag=1, members=stale)], "a different member list than"),
     ]

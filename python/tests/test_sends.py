@@ -177,7 +177,7 @@ def test_bad_arguments(group):
     ):
         with pytest.raises(pccl.InvalidArgument):
             call()
-    with pytest.raises(pccl.InvalidArgument, match="send: peer: 'x' is not a peer id"):
+    with pytest.raises(pccl.InvalidArgument, match="send: peer: 'x' is not a peer id: expected 32 hexadecimal digits"):
         comm.send(np.zeros(3), "x")
 
 

@@ -491,7 +491,7 @@ def test_a_backward_that_is_not_whole(address):
             with contextlib.closing(Peer(address, model)) as one:
                 if find:
                     assert one.step() and one.replica.committed
-                with pytest.raises(pccl.InvalidUsage, match="without a whole backward"):
+                with pytest.raises(pccl.InvalidUsage, match="without a complete backward"):
                     one.optimizer.step() if find else one.step()
                 assert one.replica.comm.closed
     finally:

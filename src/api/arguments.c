@@ -10,11 +10,12 @@ enum pccl_status pccl_api_struct_check(const void *given, size_t size, const cha
     size_t given_size;
     memcpy(&given_size, given, sizeof given_size);
     if (given_size < size || given_size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, "size of the struct not set: use %s", init);
+        return pccl_fail(reason, PCCL_ARGUMENT, "the size of the struct is not set: initialize it with %s", init);
     for (size_t i = size; i < given_size; i++) {
         if (((const unsigned char *)given)[i] != 0)
             return pccl_fail(reason, PCCL_ARGUMENT,
-                             "unknown struct member: the caller was built for a later version of the library");
+                             "the struct has members that this version of the library does not know: the caller was "
+                             "built for a later one");
     }
     return PCCL_OK;
 }
@@ -52,7 +53,8 @@ enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOpera
     if (!given)
         return PCCL_OK;
     if (given->size < sizeof *info || given->size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, "size of the info not set: use PCCL_OPERATION_INFO_INIT");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "the size of the info is not set: initialize it with PCCL_OPERATION_INFO_INIT");
     info->participants = given->participants;
     info->participants_max = given->participants_max;
     return PCCL_OK;

@@ -178,7 +178,7 @@ enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *
     pccl_comm_enter(comm);
     enum pccl_status status = pccl_api_may_call(comm, reason);
     if (status == PCCL_OK && comm->operations.by_tag.count) {
-        status = pccl_fail(reason, PCCL_PENDING_OPS, "%u operations have been launched and not yet awaited",
+        status = pccl_fail(reason, PCCL_PENDING_OPS, "%u operations have been launched but not yet awaited",
                            comm->operations.by_tag.count);
     } else if (status == PCCL_OK) {
         *world = pccl_peer_attributes(comm->peer).world;

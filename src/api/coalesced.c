@@ -169,9 +169,9 @@ enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked, const pcclQuan
         return status;
     if (quantized && args->launch.descriptor.codec == PCCL_CODEC_NONE &&
         !pccl_choice_is_automatic(&args->launch.descriptor))
-        return pccl_fail(reason, PCCL_ARGUMENT, "only floats can be quantized, and no tensor of the list has any");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only floats can be quantized, but the list has no tensor of floats");
     if (args->factor != 1 && !multiplies)
-        return pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum takes a factor");
+        return pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum can have a factor");
     status = check_overlaps(tensors, asked->count, reason);
     if (status != PCCL_OK)
         return status;

@@ -57,7 +57,7 @@ static enum pccl_status take_automatic(unsigned number, struct pccl_descriptor *
     const unsigned budget = number >> BUDGET_SHIFT & BUDGET_MASK;
     const bool is_share = number >> SHARE_SHIFT != 0;
     if ((number & MADE) == 0 || budget == 0 || (is_share && budget > PCCL_BUDGET_PERCENT_MAX))
-        return pccl_fail(reason, PCCL_ARGUMENT, "create an automatic codec with pcclCreateCodec");
+        return pccl_fail(reason, PCCL_ARGUMENT, "invalid automatic codec: create it with pcclCreateCodec");
     const char *misfit = pccl_choice_misfit(descriptor);
     if (misfit)
         return pccl_fail(reason, PCCL_ARGUMENT, "%s", misfit);
@@ -87,7 +87,7 @@ enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec, struct p
         descriptor->codec_datatype = (uint8_t)number;
     } else {
         if ((number & MADE) == 0 || number >= 2 * FEEDBACK)
-            return pccl_fail(reason, PCCL_ARGUMENT, "create a codec with scales with pcclCreateCodec");
+            return pccl_fail(reason, PCCL_ARGUMENT, "invalid scaled codec: create it with pcclCreateCodec");
         if ((number & FEEDBACK) != 0 && !can_feed_back(descriptor))
             return pccl_fail(reason, PCCL_ARGUMENT, "error feedback requires a sum or an average");
         take_scales(number, descriptor);
@@ -183,7 +183,8 @@ static enum pccl_status measure_for(const pcclQuantizationOptions_t *codec, cons
     if (!codec || !elements || !given)
         return pccl_fail(reason, PCCL_ARGUMENT, "codec, elements or error is NULL");
     if (given->size < sizeof *given || given->size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(reason, PCCL_ARGUMENT, "size of the error not set: use PCCL_CODEC_ERROR_INIT");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "the size of the error is not set: initialize it with PCCL_CODEC_ERROR_INIT");
     if ((unsigned)datatype >= PCCL_DATATYPES)
         return pccl_fail(reason, PCCL_ARGUMENT, "unknown data type");
     enum pccl_status status = pccl_api_codec(codec, &descriptor, reason);

@@ -51,7 +51,7 @@ static void describe(const struct pccl_communicator *comm, const struct pccl_com
                      const struct pccl_api_entry *entry, struct pccl_text *text)
 {
     const uint64_t waited_us = pccl_now_us() - entry->launched_us;
-    pccl_text_format(text, "a list of %zu operations waits for %sentry %zu (", shown->count,
+    pccl_text_format(text, "a list of %zu operations is waiting for %sentry %zu (", shown->count,
                      shown->rebuilds ? "its rebuild function, with " : "", (size_t)(entry - shown->entries));
     pccl_describe_call(text, PCCL_CALL_OPERATION, entry->collective, entry->tag);
     pccl_text_append(text, "), first launched %s ago", pccl_duration_str(waited_us));
@@ -308,7 +308,7 @@ static void note_repeated(struct pccl_api_list *list, struct pccl_api_entry *ent
 static void end_late(struct pccl_api_list *list, const struct pccl_api_entry *entry, struct pccl_why *why)
 {
     const struct pccl_text last = why->reason;
-    pccl_text_format(&why->reason, "op_timeout_ms passed (launched %u times): the last attempt failed: %s",
+    pccl_text_format(&why->reason, "the deadline (op_timeout_ms) passed after %u attempts; the last one failed: %s",
                      entry->attempts, last.bytes);
     stop(list, PCCL_TIMEOUT, why);
 }

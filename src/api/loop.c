@@ -107,7 +107,7 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
         if (result == pcclSuccess || !may_come_in(loop) || pccl_now_us() >= end_us)
             return end_as(call, result);
         if (!said)
-            pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: not connected yet, trying for %u ms: %s",
+            pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: not connected yet, retrying for up to %u ms: %s",
                               loop->options.connect_ms, pcclGetLastError(loop->comm));
         said = true;
         if (!pause_until(loop, pccl_min_u64(end_us, from_now(ATTEMPT_PAUSE_US))))
@@ -153,7 +153,7 @@ static enum pccl_status synchronize(struct pccl_api_call *call, pcclLoop_t *loop
     const size_t bytes = (count + 1) * sizeof(pcclTensorInfo_t);
     pcclTensorInfo_t *infos = pccl_allocate(pccl_heap(), bytes);
     if (!infos) /* the other members wait until this peer leaves */
-        return fail(call, PCCL_MEMORY, "out of memory for a tensor list");
+        return fail(call, PCCL_MEMORY, "state: out of memory for the tensor list");
     if (count > 0)
         memcpy(infos, given->infos, bytes - sizeof *infos);
     infos[count] = (pcclTensorInfo_t){"pccl.loop.steps", &loop->steps, 1, pcclUint64, pcclDeviceCpu, false};
@@ -268,7 +268,7 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
     if (!step)
         return fail(call, PCCL_ARGUMENT, "step is NULL");
     if (step->size < sizeof known || step->size > PCCL_API_STRUCT_MAX)
-        return fail(call, PCCL_ARGUMENT, "size of the step not set: use PCCL_LOOP_STEP_INIT");
+        return fail(call, PCCL_ARGUMENT, "the size of the step is not set: initialize it with PCCL_LOOP_STEP_INIT");
     const bool is_in_step = loop->last == STEP_BEGUN;
     if (is_in_step)
         loop->last = outcome == pcclSuccess ? STEP_COMPLETED : STEP_FAILED;

@@ -186,7 +186,8 @@ static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclColle
     args->user_data = options->user_data;
     args->launch.descriptor.count = options->max_bytes ? options->max_bytes : BLOBS_BYTES_MAX;
     return size < sizeof *blobs || size > PCCL_API_STRUCT_MAX
-               ? pccl_fail(reason, PCCL_ARGUMENT, "size of the blobs not set: use PCCL_BLOBS_INIT")
+               ? pccl_fail(reason, PCCL_ARGUMENT,
+                           "the size of the blobs is not set: initialize it with PCCL_BLOBS_INIT")
                : PCCL_OK;
 }
 
@@ -237,7 +238,7 @@ enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *a
     if (row->of == PCCL_OF_TENSORS)
         status = pccl_api_coalesced(asked, &options->quantization, args, reason);
     else if (args->launch.descriptor.operation != PCCL_PREMUL_SUM && options->factor != 1)
-        status = pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum takes a factor");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "only a premultiplied sum can have a factor");
     else if (row->of == PCCL_OF_BLOBS)
         status = read_blobs(asked, options, args, reason);
     if (status != PCCL_OK)

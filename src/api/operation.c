@@ -64,7 +64,7 @@ static enum pccl_status read_operation(const pcclOperation_t *given, pcclOperati
         return pccl_fail(reason, PCCL_ARGUMENT, "operation is NULL");
     enum pccl_status status = pccl_api_struct_read(given, operation, sizeof *operation, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && operation->info)
-        return pccl_fail(reason, PCCL_ARGUMENT, "only an operation of a list takes its info in the struct");
+        return pccl_fail(reason, PCCL_ARGUMENT, "info in the struct is only for operations of pcclRunOperations");
     return status;
 }
 

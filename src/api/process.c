@@ -40,7 +40,7 @@ static enum pccl_status get_last_failure(struct pccl_api_call *call, const pcclC
     /* Callers of a later version pass a larger struct. */
     if (failure_out->size < sizeof *failure_out || failure_out->size > PCCL_API_STRUCT_MAX)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetLastFailure: failure_out->size not set: use PCCL_FAILURE_INIT");
+                         "pcclGetLastFailure: failure_out->size is not set: initialize it with PCCL_FAILURE_INIT");
     pccl_errors_describe(comm ? comm->key : 0, failure_out);
     return PCCL_OK;
 }
@@ -103,7 +103,7 @@ static enum pccl_status get_parameter_info(struct pccl_api_call *call, size_t in
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT, "pcclGetParameterInfo: index out of range");
     if (pccl_params_describe(index, info) != PCCL_OK)
         return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetParameterInfo: info->size not set: use PCCL_PARAMETER_INFO_INIT");
+                         "pcclGetParameterInfo: info->size is not set: initialize it with PCCL_PARAMETER_INFO_INIT");
     return PCCL_OK;
 }
 

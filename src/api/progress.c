@@ -7,8 +7,9 @@ static enum pccl_status get_progress(struct pccl_api_call *call, pcclProgress_t 
 {
     /* Callers of a later version pass a larger struct. */
     if (!progress || progress->size < sizeof *progress || progress->size > PCCL_API_STRUCT_MAX)
-        return pccl_fail(&call->why.reason, PCCL_ARGUMENT,
-                         "pcclGetProgress: progress is NULL, or its size is not set: use PCCL_PROGRESS_INIT");
+        return pccl_fail(
+            &call->why.reason, PCCL_ARGUMENT,
+            "pcclGetProgress: progress is NULL, or its size is not set: initialize it with PCCL_PROGRESS_INIT");
     pccl_comm_enter(call->comm);
     pccl_comm_progress(call->comm, progress);
     pccl_comm_leave(call->comm);

@@ -17,10 +17,10 @@ struct run {
 static enum pccl_status read_operation(pcclOperation_t *op, struct pccl_op_args *args, struct pccl_text *reason)
 {
     if (op->collective == pcclCollectiveSend || op->collective == pcclCollectiveRecv)
-        return pccl_fail(reason, PCCL_ARGUMENT, "a list cannot contain sends or receives");
+        return pccl_fail(reason, PCCL_ARGUMENT, "a send or receive cannot be part of a list");
     enum pccl_status status = pccl_api_op_args(op, args, reason);
     if (status == PCCL_OK && args->on_arrival)
-        return pccl_fail(reason, PCCL_ARGUMENT, "an operation of a list cannot have on_arrival");
+        return pccl_fail(reason, PCCL_ARGUMENT, "on_arrival is not supported in a list");
     return status;
 }
 
@@ -33,7 +33,7 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
     const void *given = (const char *)run->operations + index * run->size;
     enum pccl_status status = pccl_api_struct_read(given, &op, sizeof op, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && op.size != run->size)
-        status = pccl_fail(reason, PCCL_ARGUMENT, "its size differs from the first entry's");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "the size of the struct differs from the size of the first entry");
     if (status == PCCL_OK)
         status = read_operation(&op, args, reason);
     if (status == PCCL_OK)

@@ -13,7 +13,7 @@ static bool is_codec(const struct pccl_sparse *sparse, struct pccl_text *reason)
         pccl_text_format(reason, "invalid kept for chunks of %u elements: expected 1 to %u, not %u",
                          (unsigned)PCCL_SPARSE_CHUNK, (unsigned)PCCL_SPARSE_CHUNK, sparse->kept);
     else if (sparse->count > SIZE_MAX / sizeof(float))
-        pccl_text_format(reason, "%zu floats are too many", sparse->count);
+        pccl_text_format(reason, "too many floats: %zu", sparse->count);
     else
         return true;
     return false;
@@ -37,8 +37,8 @@ static enum pccl_status pack(const struct pccl_sparse *sparse, float *elements, 
     if (!is_codec(sparse, reason))
         return PCCL_ARGUMENT;
     if (bytes != pccl_sparse_bytes(sparse))
-        return pccl_fail(reason, PCCL_ARGUMENT, "the buffer is too small: %zu bytes for %zu elements, which need %zu",
-                         bytes, sparse->count, pccl_sparse_bytes(sparse));
+        return pccl_fail(reason, PCCL_ARGUMENT, "wrong buffer size: %zu bytes for %zu elements, expected %zu", bytes,
+                         sparse->count, pccl_sparse_bytes(sparse));
     if (!pccl_sparse_encode(sparse, kernels(), elements, packed))
         return pccl_fail(reason, PCCL_ARGUMENT, "an element is not finite");
     return PCCL_OK;

@@ -20,7 +20,7 @@
 static const char *what_is_wrong(const pcclTensorInfo_t *tensor)
 {
     if (!tensor->name || !tensor->name[0])
-        return "a tensor has no name";
+        return "the name is missing";
     if (!tensor->data && tensor->count > 0)
         return "it has elements but its data is NULL";
     if ((unsigned)tensor->datatype >= PCCL_DATATYPES)

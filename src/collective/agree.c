@@ -6,10 +6,9 @@
 
 /* A difference between two peers, either in a name or in a number. */
 struct difference {
-    const char *verb; /* for example "has" */
-    const char *ours_name, *theirs_name;
+    const char *what;                    /* plural, for example "data types" */
+    const char *ours_name, *theirs_name; /* NULL: numbers */
     uint64_t ours, theirs;
-    const char *unit;
 };
 
 static const char *schedule_name(uint8_t algorithm)
@@ -24,23 +23,19 @@ static bool find_difference(const struct pccl_transfer *transfer, const struct p
     const struct pccl_descriptor *ours = &transfer->config->descriptor, *theirs = &ready->descriptor;
     const struct pccl_plan *plan = &transfer->plan;
     if (ours->datatype != theirs->datatype)
-        *found = (struct difference){"has elements of type",
-                                     pccl_datatype_name(ours->datatype),
-                                     pccl_datatype_name(theirs->datatype),
-                                     0,
-                                     0,
-                                     NULL};
+        *found = (struct difference){"data types", pccl_datatype_name(ours->datatype),
+                                     pccl_datatype_name(theirs->datatype), 0, 0};
     else if (ours->operation != theirs->operation)
-        *found = (struct difference){
-            "uses the", pccl_reduce_op_name(ours->operation), pccl_reduce_op_name(theirs->operation), 0, 0, NULL};
+        *found = (struct difference){"reductions", pccl_reduce_op_name(ours->operation),
+                                     pccl_reduce_op_name(theirs->operation), 0, 0};
     else if (ours->count != theirs->count)
-        *found = (struct difference){"has", NULL, NULL, ours->count, theirs->count, "elements"};
+        *found = (struct difference){"numbers of elements", NULL, NULL, ours->count, theirs->count};
     else if (plan->algorithm != ready->algorithm)
-        *found = (struct difference){
-            "uses", pccl_schedules[plan->algorithm]->name, schedule_name(ready->algorithm), 0, 0, NULL};
+        *found = (struct difference){"algorithms", pccl_schedules[plan->algorithm]->name,
+                                     schedule_name(ready->algorithm), 0, 0};
     else if (plan->segment_elements != ready->segment_elements)
-        *found = (struct difference){"uses segments of",      NULL,      NULL, plan->segment_elements,
-                                     ready->segment_elements, "elements"};
+        *found = (struct difference){"numbers of elements in a segment", NULL, NULL, plan->segment_elements,
+                                     ready->segment_elements};
     else
         return false;
     return true;
@@ -51,11 +46,12 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 {
     const struct pccl_id *self = &transfer->exchange->config.self;
     if (found->ours_name != NULL)
-        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %s, peer %s %s", pccl_id_str(self), found->verb,
-                           found->ours_name, pccl_id_str(peer), found->theirs_name);
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "different %s: %s on peer %s, %s on peer %s", found->what,
+                           found->ours_name, pccl_id_str(self), found->theirs_name, pccl_id_str(peer));
     else
-        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s %s %" PRIu64 " %s, peer %s %" PRIu64,
-                           pccl_id_str(self), found->verb, found->ours, found->unit, pccl_id_str(peer), found->theirs);
+        pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH,
+                           "different %s: %" PRIu64 " on peer %s, %" PRIu64 " on peer %s", found->what, found->ours,
+                           pccl_id_str(self), found->theirs, pccl_id_str(peer));
 }
 
 /*
@@ -81,9 +77,9 @@ static void fail_as_another(struct pccl_transfer *transfer, const struct pccl_id
 static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struct pccl_id *peer,
                                      const struct pccl_id *theirs)
 {
-    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "peer %s has peer %s as the root, peer %s has peer %s",
-                       pccl_id_str(&transfer->exchange->config.self), pccl_id_str(&transfer->config->descriptor.root),
-                       pccl_id_str(peer), pccl_id_str(theirs));
+    pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH, "different roots: peer %s on peer %s, peer %s on peer %s",
+                       pccl_id_str(&transfer->config->descriptor.root), pccl_id_str(&transfer->exchange->config.self),
+                       pccl_id_str(theirs), pccl_id_str(peer));
 }
 
 /*

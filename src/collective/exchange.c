@@ -96,7 +96,7 @@ enum pccl_status pccl_exchange_start(struct pccl_exchange *exchange, const struc
                                      struct pccl_transfer **transfer, struct pccl_text *reason)
 {
     if (pccl_transfer_find(exchange, &config->instance) != NULL)
-        return pccl_fail(reason, PCCL_ARGUMENT, "this operation is already running");
+        return pccl_fail(reason, PCCL_ARGUMENT, "an operation with the same tag is already running");
     struct pccl_transfer *made;
     enum pccl_status status = pccl_transfer_make(exchange, config, &made, reason);
     if (status != PCCL_OK)
@@ -238,7 +238,7 @@ void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete)
     for (struct pccl_list_node *node = lane->flows.next; node != &lane->flows; node = node->next) {
         struct pccl_flow *flow = PCCL_CONTAINER_OF(node, struct pccl_flow, on_lane);
         if (relies_on(flow, complete))
-            pccl_transfer_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "a connection %s peer %s was lost",
+            pccl_transfer_fail(flow->transfer, PCCL_CLASS_PEER_LOST, "lost a connection %s peer %s",
                                lane->outgoing ? "to" : "from", pccl_id_str(&lane->peer));
         else
             tell_again(flow);

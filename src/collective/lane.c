@@ -294,14 +294,14 @@ enum pccl_status pccl_lane_buffer_data(struct pccl_lane *lane, const struct pccl
         held = NULL;
     }
     if (held != NULL && is_there(held, data->stripe))
-        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent the same early segment twice: group %" PRIu64,
+        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent the early data of stripe %" PRIu64 " twice",
                          pccl_id_str(&lane->peer), data->stripe);
     bool fits_all = has_room(lane, pccl_scratch_size(data->length));
     if (!fits_all && !lane->used)
         return PCCL_LIMIT;
     if (!fits_all || lane->early_bytes + pccl_scratch_size(data->length) > PCCL_EARLY_BUFFER_BYTES ||
         lane->early_segments == PCCL_EARLY_BUFFER_SEGMENTS) {
-        pccl_text_format(reason, "peer %s sent more early data than the limit of %u bytes and %u segments",
+        pccl_text_format(reason, "peer %s sent too much early data: expected at most %u bytes and %u segments",
                          pccl_id_str(&lane->peer), PCCL_EARLY_BUFFER_BYTES, PCCL_EARLY_BUFFER_SEGMENTS);
         pccl_lane_drop(lane);
         return PCCL_MEMORY; /* not malformed: the sender may already know that more operations have ended */
@@ -365,7 +365,8 @@ static void fail_as_foreign(struct pccl_transfer *transfer, const struct pccl_la
                             uint32_t length)
 {
     pccl_transfer_fail(transfer, PCCL_CLASS_MISMATCH,
-                       "peer %s sent a segment of %u bytes for group %" PRIu64 ", where peer %s expects none",
+                       "peer %s sent %u bytes (stripe %" PRIu64
+                       ") that peer %s does not expect: the arguments of the two peers differ",
                        pccl_id_str(&lane->peer), length, stripe, pccl_id_str(&transfer->exchange->config.self));
 }
 

@@ -93,7 +93,7 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
 {
     pccl_text_clear(reason);
     if (descriptor->collective >= PCCL_COLLECTIVES || ways_of[descriptor->collective].ring_rounds == 0)
-        return refuse(reason, "no such operation between peers");
+        return refuse(reason, "this operation does not move data between peers");
     if (descriptor->datatype >= PCCL_DATATYPES || descriptor->operation >= PCCL_REDUCE_OPS ||
         descriptor->codec >= PCCL_PACKING_KINDS || descriptor->codec_datatype >= PCCL_DATATYPES)
         return refuse(reason, "unknown data type, operation or quantization");
@@ -102,7 +102,7 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     if (misfit != NULL)
         return refuse(reason, misfit);
     if (row->of == PCCL_OF_ELEMENTS && row->codecs == PCCL_NEVER_PACKED && descriptor->codec != PCCL_CODEC_NONE)
-        return refuse(reason, "quantization in a collective that does not support it");
+        return refuse(reason, "this collective does not support quantization");
     plan->reduces = row->reduces;
     plan->scan = row->scan;
     if (plan->seat.root >= plan->seat.ranks)
@@ -118,7 +118,8 @@ static enum pccl_status take_descriptor(const struct pccl_descriptor *descriptor
     if (plan->division == PCCL_DIVISION_EXCHANGED && equal_parts)
         most /= plan->seat.ranks; /* elements are numbered by sender and receiver */
     if (plan->count == 0 || plan->count > most)
-        return pccl_fail(reason, PCCL_ARGUMENT, "%" PRIu64 " elements", plan->count);
+        return pccl_fail(reason, PCCL_ARGUMENT, "invalid number of elements: %" PRIu64 ", expected 1 to %" PRIu64,
+                         plan->count, most);
     return take_codec(descriptor, plan, reason);
 }
 
@@ -134,7 +135,7 @@ static enum pccl_status take_starts(const uint64_t *starts, struct pccl_plan *pl
         plan->count = pccl_max_u64(plan->count, starts[i + 1] - starts[i]);
     }
     plan->starts = starts;
-    return fits ? PCCL_OK : refuse(reason, "the parts do not add up to the tensor");
+    return fits ? PCCL_OK : refuse(reason, "the lengths of the parts do not add up to the length of the tensor");
 }
 
 static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, const uint32_t *positions,
@@ -142,7 +143,7 @@ static enum pccl_status take_parts(const struct pccl_descriptor *descriptor, con
 {
     bool given = !pccl_id_is_zero(&descriptor->counts);
     if (given != (starts != NULL))
-        return refuse(reason, "the lengths of the parts differ from the announced ones");
+        return refuse(reason, "the lengths of the parts differ from the lengths in the descriptor");
     if (given && take_starts(starts, plan, reason) != PCCL_OK)
         return PCCL_ARGUMENT;
     PCCL_ASSERT(positions != NULL);

@@ -31,10 +31,10 @@ static const char *what_is_wrong(const struct pccl_flow *flow, const struct pccl
     if (data->stripe >= flow->told && !is_ahead)
         return "data without credit";
     if (data->step >= pccl_schedules[transfer->plan.algorithm]->steps(transfer->plan.seat))
-        return "an unknown step";
+        return "data of an unknown step";
     *piece = pccl_piece_of(flow, data->stripe, data->step);
     if (piece->number == PCCL_NO_PIECE)
-        return "an unknown step";
+        return "data of an unknown step";
     const uint32_t count = piece->segment.count;
     if (count == 0 || data->length != pccl_plan_bytes(piece->plan, data->step, count))
         return "a segment of the wrong length";
@@ -61,7 +61,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     struct pccl_piece piece;
     const char *wrong = what_is_wrong(flow, data, &piece);
     if (wrong != NULL)
-        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s: group %" PRIu64 ", step %u, %u bytes",
+        return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s: stripe %" PRIu64 ", step %u, %u bytes",
                          pccl_id_str(&flow->lane->peer), wrong, data->stripe, data->step, data->length);
     if (data->stripe >= transfer->granted)
         return pccl_lane_buffer_data(flow->lane, data, arrival, reason);
@@ -71,7 +71,7 @@ static enum pccl_status receive_segment(struct pccl_flow *flow, const struct pcc
     if (arrival->payload == NULL) {
         struct pccl_scratch *scratch = pccl_scratch_take(&transfer->exchange->scratch, data->length);
         if (scratch == NULL) {
-            pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+            pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for received data");
             return PCCL_OK;
         }
         arrival->scratch = scratch;
@@ -306,7 +306,7 @@ static enum pccl_status keep_ready(struct pccl_exchange *exchange, struct pccl_l
     bool first = false;
     if (!pccl_lane_buffer_ready(lane, ready, &first)) {
         /* without its READY, that peer would wait forever */
-        return pccl_fail(reason, PCCL_MEMORY, "out of memory for the announcements of peer %s",
+        return pccl_fail(reason, PCCL_MEMORY, "out of memory for an announcement from peer %s",
                          pccl_id_str(&lane->peer));
     }
     if (first && pccl_transfer_find(exchange, &ready->instance) == NULL)
@@ -323,7 +323,7 @@ static enum pccl_status receive_ready(struct pccl_exchange *exchange, struct pcc
         return keep_ready(exchange, lane, ready, reason);
     if (order < 0 || pccl_agree_take_ready(transfer, lane, ready))
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_MALFORMED, "peer %s expects data that this peer does not send",
+    return pccl_fail(reason, PCCL_MALFORMED, "peer %s requested data that this peer does not have for it",
                      pccl_id_str(&lane->peer));
 }
 
@@ -391,7 +391,7 @@ enum pccl_status pccl_exchange_receive(struct pccl_lane *lane, const struct pccl
         return receive_announcement(lane->exchange, lane, &msg->as.ready);
     if (!lane->outgoing && msg->type == PCCL_MSG_data)
         return receive_data(lane->exchange, lane, &msg->as.data, arrival, reason);
-    return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s on a connection %s it, the wrong direction",
+    return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent %s in the wrong direction, on a connection %s it",
                      pccl_id_str(&lane->peer), pccl_wire_name(msg->type), lane->outgoing ? "to" : "from");
 }
 

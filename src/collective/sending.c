@@ -372,7 +372,7 @@ static bool fill_data(struct pccl_flow *flow, struct pccl_departure *departure)
         payload = pccl_fold_later(transfer, &piece, parcel->step, &scratch);
     }
     if (payload == NULL) {
-        pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for a segment");
+        pccl_transfer_fail(transfer, PCCL_CLASS_INTERNAL, "out of memory for data to send");
         return false;
     }
     parcel->handed = true;

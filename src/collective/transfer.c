@@ -241,7 +241,8 @@ enum pccl_status pccl_transfer_make(struct pccl_exchange *exchange, const struct
 {
     uint32_t rank = pccl_id_find(config->ring, config->ranks, &exchange->config.self);
     if (rank == config->ranks || config->ranks < 2)
-        return pccl_fail(reason, PCCL_ARGUMENT, "this peer is not in the ring, or is alone");
+        return pccl_fail(reason, PCCL_ARGUMENT,
+                         "cannot start the operation: this peer is not in the ring, or the ring has no other peer");
     const struct pccl_seat seat = {.ranks = config->ranks, .rank = rank, .root = config->root};
     enum pccl_status status = PCCL_MEMORY;
     struct pccl_transfer *made = pccl_allocate(&exchange->memory, sizeof *made);

@@ -90,7 +90,7 @@ const char *pccl_errors_text(pcclResult_t result)
     case pcclRankConnectionFailed: return "a peer could not be reached";
     case pcclRankConnectionLost: return "the operation failed on all peers, usually because a peer was lost";
     case pcclNoSharedStateAvailable: return "no shared state is available";
-    case pcclPendingAsyncOps: return "operations have been launched and not yet awaited";
+    case pcclPendingAsyncOps: return "operations have been launched but not yet awaited";
     case pcclUpdateTopologyFailed: return "the topology could not be updated";
     case pcclTopologyOptimizationFailed: return "the topology could not be optimized";
     case pcclTimeout: return "the deadline passed";

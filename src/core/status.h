@@ -17,9 +17,9 @@ enum pccl_lost { PCCL_LOST_NOTHING, PCCL_LOST_OPERATION, PCCL_LOST_CONNECTION, P
     X(USAGE, NOTHING, "call not allowed in this state")                                                                \
     X(NOT_INITIALIZED, NOTHING, "pcclInit has not been called")                                                        \
     X(TOO_FEW_PEERS, NOTHING, "fewer than two peers in the group")                                                     \
-    X(PENDING_OPS, NOTHING, "operations have been launched and not yet awaited")                                       \
+    X(PENDING_OPS, NOTHING, "operations have been launched but not yet awaited")                                       \
     X(MEMORY, OPERATION, "out of memory")                                                                              \
-    X(LIMIT, OPERATION, "a limit of the implementation is reached")                                                    \
+    X(LIMIT, OPERATION, "a limit of the implementation was reached")                                                   \
     X(SYSTEM, OPERATION, "the operating system refused a resource")                                                    \
     X(PEER_LOST, OPERATION, "a peer of the group was lost; a retry may succeed")                                       \
     X(MISMATCH, OPERATION, "peers called the same operation with different arguments")                                 \

@@ -150,7 +150,7 @@ enum pccl_status pccl_comm_feedback_set(const struct pcclComm_t *handle, uint64_
 {
     struct pccl_comm_feedback *feedback = find(handle, tag);
     if (feedback && feedback->in_use)
-        return pccl_fail(reason, PCCL_USAGE, "an operation with tag %" PRIu64 " has been launched and not yet awaited",
+        return pccl_fail(reason, PCCL_USAGE, "an operation with tag %" PRIu64 " has been launched but not yet awaited",
                          tag);
     if (feedback)
         drop(handle->comm, feedback);

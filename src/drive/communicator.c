@@ -329,7 +329,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
     const struct pccl_params *params = &comm->params;
     *config = pccl_peer_defaults();
     if (!pccl_random_id(&config->id) || !pccl_random_id(&config->token) || !pccl_random_id(&config->link_key))
-        return pccl_fail(reason, PCCL_SYSTEM, "no entropy available from the system");
+        return pccl_fail(reason, PCCL_SYSTEM, "cannot get random bytes from the system");
     config->build = *pccl_build_own();
     config->hash_seed = comm->hash_seed;
     config->group = params->peer_group;

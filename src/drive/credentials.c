@@ -172,7 +172,7 @@ static enum pccl_status make_secret(struct pccl_secret *secret, struct pccl_text
 {
     if (pccl_random_bytes(secret->bytes, sizeof secret->bytes))
         return PCCL_OK;
-    return pccl_fail(reason, PCCL_SYSTEM, "no entropy available from the system");
+    return pccl_fail(reason, PCCL_SYSTEM, "cannot get random bytes from the system");
 }
 
 static enum pccl_status read_key(const char *path, struct pccl_secret *key, bool *exists, struct pccl_text *reason)

@@ -794,7 +794,7 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
         bound.note_run = effect_note_run;
     if (!pccl_random_u64(&server->config.boot) || !pccl_random_u64(&server->config.seed) ||
         !pccl_random_u64(&server->config.hash_seed) || !pccl_random_id(&server->config.secret)) {
-        return pccl_fail(reason, PCCL_SYSTEM, "no entropy available from the system");
+        return pccl_fail(reason, PCCL_SYSTEM, "cannot get random bytes from the system");
     }
     pccl_hash_key_init(&server->hash, server->config.hash_seed);
     enum pccl_status status = open_reactor(server, reason);

@@ -99,7 +99,7 @@ static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t wo
     if (input->amount == PCCL_ONE_PART || pccl_parts_of(input, world, is_root(args, rank)) == 0)
         return PCCL_OK;
     if (args->blobs && args->blob_count > PCCL_PEERS_MAX) {
-        pccl_text_format(reason, "too many parts: more than a group can have members");
+        pccl_text_format(reason, "too many parts: a group can have at most %u members", PCCL_PEERS_MAX);
         return PCCL_ARGUMENT;
     }
     if (!args->blobs || args->blob_count != world) {
@@ -111,7 +111,8 @@ static enum pccl_status check_blobs(const struct pccl_op_args *args, uint32_t wo
         const pcclPart_t *part = &args->blobs[i];
         if (part->length <= SIZE_MAX / 16 && (part->data || !part->length))
             continue;
-        pccl_text_format(reason, "part %u %s", i, part->data ? "is too large" : "has bytes but its data is NULL");
+        pccl_text_format(reason, "part %u %s", i,
+                         part->data ? "is too large" : "has a length but no data: data is NULL");
         return PCCL_ARGUMENT;
     }
     return PCCL_OK;
@@ -145,6 +146,6 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
         pccl_text_format(
             reason, "sendbuf and recvbuf overlap, but the smaller one is not rank %u's part of the larger one", rank);
     else
-        pccl_text_format(reason, "sendbuf and recvbuf overlap partly");
+        pccl_text_format(reason, "sendbuf and recvbuf partly overlap");
     return PCCL_ARGUMENT;
 }

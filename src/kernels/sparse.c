@@ -184,9 +184,10 @@ static bool check_indices(const struct chunk *chunk, const uint16_t *indices, st
 {
     for (size_t i = 0; i < chunk->kept; i++) {
         if (i > 0 && indices[i] <= indices[i - 1])
-            pccl_text_append(reason, "index %u follows %u", indices[i], indices[i - 1]);
+            pccl_text_append(reason, "invalid index %u after %u: expected ascending indices", indices[i],
+                             indices[i - 1]);
         else if (indices[i] >= chunk->count)
-            pccl_text_append(reason, "index %u of %zu elements", indices[i], chunk->count);
+            pccl_text_append(reason, "invalid index %u: the chunk has %zu elements", indices[i], chunk->count);
         else
             continue;
         return false;
@@ -214,7 +215,7 @@ static bool check_chunk(const struct chunk *chunk, const struct pccl_kernels *ke
     uint16_t indices[PCCL_SPARSE_CHUNK_ELEMENTS];
     const uint32_t lower = get_u32(bytes), upper = get_u32(bytes + 4);
     if (upper >= INFINITE || lower > upper) {
-        pccl_text_append(reason, "levels that are not ascending magnitudes");
+        pccl_text_append(reason, "invalid levels: expected two ascending magnitudes");
         return false;
     }
     unpack_indices(chunk, kernels, bytes, indices);

@@ -68,7 +68,7 @@ static bool is_within_limits(enum pccl_log_level level, enum pccl_log_cause caus
     atomic_flag_clear(&busy);
     for (uint32_t i = 0; i < count; i++) {
         char message[160];
-        (void)snprintf(message, sizeof message, "%llu more lines within a minute suppressed: %s",
+        (void)snprintf(message, sizeof message, "suppressed %llu more lines within a minute: %s",
                        (unsigned long long)omissions[i].lines, omissions[i].what);
         put(omissions[i].level, "log", message, NULL);
     }

@@ -46,8 +46,9 @@ static bool optimize(struct pccl_master *m, struct pccl_text *words)
         count++;
     }
     if (count == 0) {
-        pccl_text_format(words, "nothing to search: no group of at least three members with links tested by a topology "
-                                "optimization, which all members must call");
+        pccl_text_format(
+            words, "nothing to search: no group has at least three members with tested links; a topology optimization, "
+                   "which all members must call, tests them");
         return false;
     }
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);

@@ -95,10 +95,9 @@ static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
     uint64_t stay_us = time_us(delayed->ring_left, was.slowest), anew_us = time_us(delayed->ring_bytes, is.slowest);
     if (stay_us < anew_us + anew_us / 4 + GAIN_US_LEAST)
         return false;
-    pccl_master_log(
-        m, PCCL_LOG_INFO, NULL,
-        "restarting the operations of group %u along a better ring: expected %s instead of the remaining %s",
-        group->number, pccl_duration_str(anew_us), pccl_duration_str(stay_us));
+    pccl_master_log(m, PCCL_LOG_INFO, NULL,
+                    "restarting the operations of group %u on a better ring: expected to take %s instead of another %s",
+                    group->number, pccl_duration_str(anew_us), pccl_duration_str(stay_us));
     return true;
 }
 

@@ -277,7 +277,8 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         remote = NULL;
     }
     if (remote == NULL) {
-        refuse(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
+        refuse(m, stranger, PCCL_REFUSAL_FULL,
+                  "the master has too many peers, or not enough memory for another one");
         return;
     }
     pccl_master_need_lineage(m);
@@ -327,7 +328,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     bool same = m->founded && pccl_id_equal(&lineage, &m->lineage);
     if ((same && (!m->recovering || pccl_master_recovery_is_hopeless(m))) || pccl_master_run_is_over(m, &lineage)) {
         refuse_gone(m, stranger, pccl_master_find_removed(m, hello),
-                    "this peer did not come back in time and was removed from the run");
+                    "this peer did not reconnect in time and was removed from the run");
         return;
     }
     bool young = m->now_us < m->started_us + m->config.recover_ms * UINT64_C(1000);
@@ -346,7 +347,8 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     }
     struct pccl_remote *remote = add_remote(m, hello, PCCL_REMOTE_RESUMING);
     if (remote == NULL) {
-        refuse(m, stranger, PCCL_REFUSAL_FULL, "no room for another peer");
+        refuse(m, stranger, PCCL_REFUSAL_FULL,
+                  "the master has too many peers, or not enough memory for another one");
         return;
     }
     pccl_master_log(m, PCCL_LOG_INFO,

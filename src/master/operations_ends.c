@@ -142,7 +142,7 @@ static bool is_whole(const struct pccl_subgroup *subgroup)
 void pccl_master_judge_reported_subgroups(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_text reason;
-    pccl_text_format(&reason, "a member of the subgroup did not return after the restart of the master");
+    pccl_text_format(&reason, "a member of the subgroup did not reconnect after the master restarted");
     for (struct pccl_table_node *node = pccl_table_first(&group->subgroups), *next; node != NULL; node = next) {
         next = pccl_table_after(&group->subgroups, node);
         struct pccl_subgroup *subgroup = PCCL_CONTAINER_OF(node, struct pccl_subgroup, by_name);

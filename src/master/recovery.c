@@ -39,7 +39,8 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->recovering_since_us = m->now_us;
     pccl_master_note_run(m, &m->lineage);
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s is older than this master: collecting reports from its members",
+    pccl_master_log(m, PCCL_LOG_INFO, NULL,
+                    "run %s began before this master started: collecting reports from its members",
                     pccl_id_str(&m->lineage));
     return true;
 }
@@ -82,8 +83,7 @@ static void expel_bad_reporters(struct pccl_master *m)
             continue;
         uint64_t due_us = report_due_us(m, remote->report);
         if (m->now_us >= due_us)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
-                               "it did not report in time after the restart of the master");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
         else if (!remote->report->ended)
             pccl_master_arm(m, due_us);
         else if (pccl_master_highest_inc(remote->report) > inc_known_besides(m, remote) + (uint64_t)INC_AHEAD_MAX)
@@ -368,8 +368,7 @@ static void expel_if_hopeless(struct pccl_master *m)
     for (uint32_t i = 0; i < m->remote_count; i++) {
         struct pccl_remote *remote = m->remotes[i];
         if (remote->state == PCCL_REMOTE_RESUMING)
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
-                               "no member reported in time after the restart of the master");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "no member reported in time after the master restarted");
     }
 }
 

@@ -22,8 +22,7 @@ static void expel_removed(struct pccl_master *m, const struct pccl_report *winne
         if (pccl_master_reported_member(winner, &remote->id) == NULL)
             pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it was removed from the run before the master restarted");
         else if (!pccl_master_has_reported(remote))
-            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE,
-                               "it did not report in time after the restart of the master");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "it did not report in time after the master restarted");
     }
 }
 
@@ -433,7 +432,7 @@ static void announce_reported(struct pccl_master *m, struct pccl_peer_group *gro
             pccl_master_commit(m, group, op);
         } else if (lacks_founders(op)) {
             struct pccl_text reason;
-            pccl_text_format(&reason, "a member of the list did not return after the restart of the master");
+            pccl_text_format(&reason, "a listed member did not reconnect after the master restarted");
             pccl_master_abort(m, group, op, PCCL_CLASS_MEMBERS_CHANGED, &reason);
         }
     }

@@ -105,7 +105,8 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
             continue;
         struct pccl_peer_group *group = pccl_master_group(m, remote->group_number, true);
         if (group == NULL || !pccl_master_join_ring(m, group, remote)) {
-            pccl_master_remove(m, remote, PCCL_REFUSAL_FULL, "no room for another member");
+            pccl_master_remove(m, remote, PCCL_REFUSAL_FULL,
+                               "the master has too many members or groups, or not enough memory for another one");
             continue;
         }
         pccl_master_show_verdicts(m, group);

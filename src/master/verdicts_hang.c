@@ -96,9 +96,9 @@ static bool most_compute(const struct pccl_judgment *j, const struct pccl_instan
 
 static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
 {
-    static const char *const whats[] = {[PCCL_WAIT_CREDIT] = "its credit to send",
-                                        [PCCL_WAIT_ROOM] = "it to receive data that was sent",
-                                        [PCCL_WAIT_DATA] = "its data"};
+    static const char *const whats[] = {[PCCL_WAIT_CREDIT] = "its credit to send in",
+                                        [PCCL_WAIT_ROOM] = "it to receive data that was sent in",
+                                        [PCCL_WAIT_DATA] = "its data in"};
     struct complaints all;
     struct pccl_text evidence;
     collect(j, peer, &all);
@@ -107,7 +107,7 @@ static void suspect_peer(struct pccl_judgment *j, const struct pccl_id *peer)
         return;
     pccl_text_clear(&evidence);
     add_waiters(&evidence, &all);
-    pccl_text_append(&evidence, " %s for %s in the operation with tag %" PRIu64 ", and it is not waiting for any peer",
+    pccl_text_append(&evidence, " %s for %s the operation with tag %" PRIu64 ", and it is not waiting for any peer",
                      pccl_duration_str(all.for_ms * UINT64_C(1000)), absent ? "it to enter" : whats[all.what],
                      all.instance.tag);
     (void)pccl_verdicts_suspect(j, absent ? PCCL_VERDICT_NOT_ENTERED : PCCL_VERDICT_HANG, peer, NULL, &evidence);

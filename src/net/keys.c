@@ -366,12 +366,15 @@ static struct evp_pkey_st *pair_of_token(const struct pccl_openssl *openssl, con
     return pair;
 }
 
+static const char cannot_encrypt[] =
+    "cannot set up encryption: out of memory, or OpenSSL on this host does not allow a required algorithm";
+
 static struct pccl_keys *allocate(const struct pccl_memory *memory, struct pccl_text *reason)
 {
     const struct pccl_openssl *openssl = pccl_openssl(reason);
     struct pccl_keys *keys = openssl ? pccl_allocate(memory, sizeof *keys) : NULL;
     if (openssl)
-        pccl_text_format(reason, "out of memory for keys");
+        pccl_text_format(reason, "%s", cannot_encrypt);
     if (!keys)
         return NULL;
     keys->memory = memory;
@@ -426,7 +429,7 @@ bool pccl_keys_reload(struct pccl_keys *keys, struct pccl_text *reason)
         return true;
     struct ssl_ctx_st *context = make_context(keys->openssl);
     if (!context) {
-        pccl_text_format(reason, "out of memory for keys");
+        pccl_text_format(reason, "%s", cannot_encrypt);
         return false;
     }
     if (!pccl_certificates_load(keys->openssl, context, &keys->pem, keys->use, reason)) {
@@ -515,7 +518,7 @@ bool pccl_keys_pin(const struct pccl_secret *key, uint8_t pin[PCCL_PIN_BYTES], s
     bool good = public_of(openssl, private, public) && pin_of(openssl, public, pin);
     openssl->EVP_PKEY_free(private);
     if (!good)
-        pccl_text_format(reason, "out of memory for keys");
+        pccl_text_format(reason, "%s", cannot_encrypt);
     return good;
 }
 
@@ -528,7 +531,7 @@ bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_
     bool good = public_of(openssl, pair, key);
     openssl->EVP_PKEY_free(pair);
     if (!good)
-        pccl_text_format(reason, "out of memory for keys");
+        pccl_text_format(reason, "%s", cannot_encrypt);
     return good;
 }
 
@@ -562,7 +565,7 @@ bool pccl_keys_of_shared(const char *secret, size_t length, struct pccl_secret *
     pccl_wipe(&slow, sizeof slow);
     if (derived)
         return pccl_keys_pin(key, token->pin, reason);
-    pccl_text_format(reason, "out of memory for keys");
+    pccl_text_format(reason, "%s", cannot_encrypt);
     return false;
 }
 

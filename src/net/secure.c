@@ -45,7 +45,7 @@ struct pccl_secure {
     bool finished;               /* the end of the output was sealed */
     int read_error, write_error; /* error of the socket or out of memory, or 0 */
     int ended;                   /* error that later reads return, or 0 */
-    bool was_told;               /* the other side has announced its end */
+    bool was_told, revoked;      /* the other side has announced its end; the token of this PEER was revoked */
 
     uint8_t first[VERDICT_BYTES]; /* first bytes of the other side; later the first bytes after the handshake */
     uint32_t first_have, first_used;
@@ -68,7 +68,6 @@ struct pccl_secure {
 
     struct pccl_link_key key; /* for a link */
     struct pccl_text why;
-    bool is_revoked; /* PEER: the master has reported that our token was revoked */
 };
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
@@ -152,7 +151,7 @@ static int on_bio_read(struct bio_st *bio, char *out, int length)
     secure->greeting_bytes += (uint64_t)got;
     if (secure->state == SHAKING_HANDS && secure->greeting_bytes > GREETING_BYTES_MAX) {
         secure->state = FAILED;
-        pccl_text_format(&secure->why, "it sent too much data before a key");
+        pccl_text_format(&secure->why, "it sent too much data before the handshake was complete");
         return -1;
     }
     return (int)got;
@@ -293,8 +292,7 @@ static ptrdiff_t outcome(struct pccl_secure *secure, int result)
     if (secure->read_error)
         return secure->read_error;
     if (secure->state != FAILED)
-        secure->is_revoked =
-            pccl_secure_explain(secure->keys, secure->role, secure->openssl, secure->ssl, &secure->why);
+        secure->revoked = pccl_secure_explain(secure->keys, secure->role, secure->openssl, secure->ssl, &secure->why);
     secure->state = FAILED;
     (void)flush(secure); /* sends the alert */
     return UV_EPROTO;
@@ -419,7 +417,7 @@ static bool may_begin(struct pccl_secure *secure)
     secure->renewal_due_us = pccl_max_u64(secure->renewal_due_us, now_us) + RENEWAL_US;
     bool may = secure->renewal_due_us <= now_us + RENEWALS_AT_ONCE * RENEWAL_US;
     if (!may)
-        pccl_text_format(&secure->why, "key renewal: the other side starts it too often");
+        pccl_text_format(&secure->why, "key renewal: the other side renews too often");
     return may;
 }
 
@@ -687,7 +685,5 @@ bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t key[PCCL_PUBLIC
 }
 
 bool pccl_secure_has_failed(const struct pccl_secure *secure) { return secure->state >= FAILED; }
-
 const char *pccl_secure_why(const struct pccl_secure *secure) { return secure->why.bytes; }
-
-bool pccl_secure_is_revoked(const struct pccl_secure *secure) { return secure->is_revoked; }
+bool pccl_secure_is_revoked(const struct pccl_secure *secure) { return secure->revoked; }

@@ -119,7 +119,7 @@ static void on_visit(struct pccl_channel *channel, int ready)
 static void on_late(struct pccl_channel *channel)
 {
     struct pccl_worker_link *link = link_of(channel);
-    pccl_text_format(&link->reason, "nothing for %s", pccl_duration_str(pccl_now_us() - channel->moved_us));
+    pccl_text_format(&link->reason, "no data for %s", pccl_duration_str(pccl_now_us() - channel->moved_us));
     link->role->end(link);
 }
 
@@ -257,7 +257,8 @@ static void make_room(struct pccl_worker *worker, const struct pccl_id *peer)
     struct pccl_worker_link *excess = find_excess(worker->kind, &worker->links, peer);
     if (!excess)
         return;
-    pccl_text_format(&excess->reason, "it has opened %u more", worker->kind->accepts_max);
+    pccl_text_format(&excess->reason, "closed because that peer has opened %u later connections",
+                     worker->kind->accepts_max);
     excess->role->end(excess);
 }
 

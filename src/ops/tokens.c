@@ -355,7 +355,7 @@ static struct pccl_pass *add(struct pccl_tokens *tokens, struct pccl_token *toke
     uint8_t key[PCCL_PUBLIC_BYTES];
     memcpy(token->pin, tokens->pin, sizeof token->pin);
     if (!pccl_random_bytes(token->secret.bytes, sizeof token->secret.bytes)) {
-        pccl_text_format(reason, "no entropy available from the system");
+        pccl_text_format(reason, "cannot get random bytes from the system");
         return NULL;
     }
     if (!pccl_keys_public(&token->secret, key, reason))

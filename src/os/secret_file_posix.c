@@ -93,7 +93,7 @@ static enum pccl_status put(const char *path, const char *text, size_t length, b
     char temporary[2 * PCCL_PATH_BYTES_MAX + 32];
     uint64_t number; /* not the process id: in a container, a killed process may have had the same one */
     if (!pccl_random_u64(&number))
-        return pccl_secret_fail(reason, "cannot create", path, "no entropy available from the system");
+        return pccl_secret_fail(reason, "cannot create", path, "cannot get random bytes from the system");
     (void)snprintf(temporary, sizeof temporary, "%s.%016" PRIx64 ".tmp", path, number);
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (descriptor < 0)

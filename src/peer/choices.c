@@ -89,7 +89,7 @@ static void log_choice(struct pccl_peer *p, const struct pccl_peer_op *op, const
     pccl_text_clear(&words);
     pccl_choice_apply((enum pccl_level)next->level, &descriptor, &descriptor);
     pccl_text_add(&words, pccl_packing_kind_name(descriptor.codec));
-    pccl_text_add(&words, " from now on, ");
+    pccl_text_add(&words, " from now on: ");
     pccl_choice_describe(&words, &descriptor, next);
     pccl_peer_log(p, level, "tag %" PRIu64 ": quantization %s", op->instance.tag, words.bytes);
 }

@@ -576,7 +576,7 @@ enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pc
         pccl_text_format(reason, "this peer is not part of an optimization with the caller");
     } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
         *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "a link to itself");
+        pccl_text_format(reason, "a peer cannot open a link to itself");
     } else if (hello->kind == PCCL_LINK_RING && !has_room_ahead(p, hello)) {
         *refusal = PCCL_REFUSAL_FULL;
         pccl_text_format(reason, "too many links from peers that are not members yet");

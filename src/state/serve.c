@@ -6,9 +6,10 @@ static const char *find_fault(const struct pccl_state *state, const struct pccl_
     if (want->tensor >= state->tensor_count)
         return "it requested a tensor that this state does not have";
     if (want->count == 0 || want->count > PCCL_STATE_DIGESTS_MAX)
-        return "it requested an impossible number of proofs";
+        return "it requested an invalid number of proofs";
     switch (want->what) {
-    case PCCL_WANT_ROOTS: return want->first == 0 ? NULL : "it requested roots of a chunk";
+    case PCCL_WANT_ROOTS:
+        return want->first == 0 ? NULL : "it requested the roots of tensors with the number of a chunk";
     case PCCL_WANT_CHUNKS: break;
     case PCCL_WANT_DATA:
         if (want->count != 1)
@@ -47,7 +48,7 @@ enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round, cons
                          want->round, round);
     const char *fault = find_fault(state, want);
     if (fault != NULL)
-        return pccl_fail(reason, PCCL_MALFORMED, "%s (tensor %u, from %" PRIu64 ", %u of them)", fault, want->tensor,
+        return pccl_fail(reason, PCCL_MALFORMED, "%s: tensor %u, first %" PRIu64 ", count %u", fault, want->tensor,
                          want->first, want->count);
     if (want->what != PCCL_WANT_DATA) {
         answer_proofs(state, want, roots, answer);

@@ -120,17 +120,17 @@ int pccl_frame_reader_next(struct pccl_frame_reader *reader, struct pccl_frame *
         .length = (uint32_t)pccl_get(header, 4),
     };
     if (frame->length > reader->body_max) {
-        pccl_text_format(reason, "a frame of %u bytes exceeds the limit of %u", frame->length, reader->body_max);
+        pccl_text_format(reason, "frame too long: %u bytes, expected at most %u", frame->length, reader->body_max);
         return -1;
     }
     if (padding != 0) {
-        pccl_text_format(reason, "a frame header with non-zero padding");
+        pccl_text_format(reason, "non-zero padding in a frame header");
         return -1;
     }
     if (available - HEADER < frame->length)
         return 0;
     if (checksum(header, frame->body, frame->length) != sum) {
-        pccl_text_format(reason, "a frame with a wrong checksum");
+        pccl_text_format(reason, "wrong checksum of a frame");
         return -1;
     }
     reader->start += HEADER + frame->length;

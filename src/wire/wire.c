@@ -360,7 +360,7 @@ static const uint8_t *take(struct decoder *d, const struct pccl_wire_field *fiel
 
 static bool fail_beyond(struct decoder *d, const struct pccl_wire_field *field, uint64_t value)
 {
-    pccl_text_format(d->reason, "%s.%s is %" PRIu64 ", expected %" PRIu64 " to %" PRIu64, d->layout->name, field->name,
+    pccl_text_format(d->reason, "%s.%s is %" PRIu64 ": expected %" PRIu64 " to %" PRIu64, d->layout->name, field->name,
                      value, field->least, field->most);
     return false;
 }
@@ -383,7 +383,7 @@ static bool is_short(struct decoder *d, const struct pccl_wire_field *field, uin
 {
     if (length <= field->cap)
         return true;
-    pccl_text_format(d->reason, "%s.%s has length %u, at most %u is allowed", d->layout->name, field->name, length,
+    pccl_text_format(d->reason, "%s.%s has length %u: expected at most %u", d->layout->name, field->name, length,
                      field->cap);
     return false;
 }
@@ -496,12 +496,12 @@ enum pccl_status pccl_wire_decode(uint16_t type, const uint8_t *body, size_t len
     const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
     memset(msg, 0, sizeof *msg);
     if (layout == NULL)
-        return pccl_fail(reason, PCCL_MALFORMED, "message type %u is unknown", type);
+        return pccl_fail(reason, PCCL_MALFORMED, "unknown message type %u", type);
     struct decoder decoder = {.at = length > 0 ? body : &empty, .left = length, .scratch = scratch, .reason = reason};
     bool valid = decode_object(&decoder, layout, &msg->as);
     msg->type = type;
     if (valid && decoder.left > 0) {
-        pccl_text_format(reason, "%s has %zu bytes too many", layout->name, decoder.left);
+        pccl_text_format(reason, "%s: %zu unexpected bytes after the last field", layout->name, decoder.left);
         valid = false;
     }
     const char *broken = valid ? pccl_wire_invalid(msg) : NULL;

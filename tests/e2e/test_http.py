@@ -424,7 +424,7 @@ def test_status_errors(run):
     check(code == 0 and "--watch" in out, "--help")
     for arguments, code, words in (
         ((f"127.0.0.1:{harness.ports.free_port()}",), 1, "no master answers at"),
-        ((run.address,), 1, "no master's HTTP at"),
+        ((run.address,), 1, "not the HTTP address of a master"),
         (("--frobnicate",), 2, "unknown argument"),
         (("--json", "--watch"), 2, "cannot be combined"),
         ((own, own), 2, "one address"),
@@ -437,10 +437,10 @@ def test_status_errors(run):
         check(words in error and error.startswith("pccl-master status: "), f"{arguments}: {error!r}")
     for answer, words in (
         (b"", "closed the connection without an answer"),
-        (b"HTTP/1.1 200 OK\r\nServer: other\r\nContent-Length: 2\r\n\r\nhi", "no master's HTTP at"),
+        (b"HTTP/1.1 200 OK\r\nServer: other\r\nContent-Length: 2\r\n\r\nhi", "not the HTTP address of a master"),
         (b"HTTP/1.1 200 OK\r\nServer: pccl-master\r\nContent-Length: 9\r\n\r\nhi", "was cut off"),
         (b"HTTP/1.1 503 X\r\nServer: pccl-master\r\nContent-Length: 5\r\n\r\nbus\x1by", "answered: bus?y"),
-        (os.urandom(1000), "no master's HTTP at"),
+        (os.urandom(1000), "not the HTTP address of a master"),
     ):
         with socket.create_server(("127.0.0.1", 0)) as server:
             asker = subprocess.Popen(
@@ -587,7 +587,8 @@ def test_status_over_https(run):
         check(words in error, f"{arguments}: {error!r}")
     port = reset_after_request(run)
     code, _, error = ask("--ca", authority.ca, f"https://127.0.0.1:{port}")
-    check(code == 1 and "broke: connection reset" in error, f"a reset: {code} {error!r}")
+    lost = f"pccl-master status: lost the connection to 127.0.0.1:{port}: connection reset by peer\n"
+    check(code == 1 and error == lost, f"a reset: {code} {error!r}")
 
 
 def reset_after_request(run):

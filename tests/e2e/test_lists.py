@@ -59,7 +59,7 @@ def test_unused_members(run):
 def repeated(peers):
     """Starts a list at the first peer, whose entry 0 is repeated as the last two peers are killed. Returns the call."""
     (call,) = run_list(peers[:1], 12, most=1, options=["rebuild"])
-    peers[0].until_waiting(part="a list of 8 operations waits for entry 0 (all-reduce tag 2000), first launched ")
+    peers[0].until_waiting(part="a list of 8 operations is waiting for entry 0 (all-reduce tag 2000), first launched ")
     for attempt in (2, 3):
         peers.pop().kill()
         peers[0].until_waiting(part=f"and launched {attempt} times: the last attempt failed: ")

@@ -168,7 +168,7 @@ def test_long_operation_leaves_link(run):
     hosts.set_rates(RATE / 3, [names.index(sender)], [names.index(receiver)])
     harness.poll(lambda: (sender, receiver) not in picture(hosts.asked).ring_ways(), "a ring without the link")
     check(not any(call.result for call in calls), "the operation is under way")
-    run.master.wait_line("along a better ring")
+    run.master.wait_line("on a better ring")
     for tag, elements in LATER.items():
         agree(others[tag] + [start(tag, elements, COUNT - 1)], SUCCESS)
     agree(calls, SUCCESS)

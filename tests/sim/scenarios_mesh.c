@@ -425,7 +425,7 @@ void scenario_gone_words(struct sim *sim)
     sim_master_start(sim);
     WAIT(sim, 3000, sim->master->machine->member_count == 2);
     scenario_control(sim, p[4], true);
-    MUST(sim, hears(sim, p[4], "did not come back in time"));
+    MUST(sim, hears(sim, p[4], "did not reconnect in time"));
     /* For a link: the removed end learns which. */
     p[6] = scenario_join(sim, 8, 0);
     scenario_run_ms(sim, 100);

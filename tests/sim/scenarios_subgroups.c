@@ -336,7 +336,7 @@ void scenario_subgroup_missing(struct sim *sim)
     sim_peer_kill(sim, p[3], true);
     sim_master_start(sim);
     WAIT(sim, 9000, scenario_is_decided(x) && scenario_is_decided(f) && p[0]->machine->group.count == 3);
-    MUST(sim, scenario_take(sim, p[0], x) == PCCL_CLASS_PEER_LOST && says(p[0], name, "did not return"));
+    MUST(sim, scenario_take(sim, p[0], x) == PCCL_CLASS_PEER_LOST && says(p[0], name, "did not reconnect"));
     MUST(sim, scenario_take(sim, p[0], f) == PCCL_CLASS_MEMBERS_CHANGED);
     WAIT(sim, 100, has_ended(p[1], name));
     MUST(sim, !scenario_is_decided(y) && lives(p[1], other));

@@ -343,10 +343,10 @@ static void wrong_arguments_are_explained(void **state)
     pcclOperation_t entry = PCCL_OPERATION_INIT;
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     refuse(pcclAllToAllV(parts, 2, NULL, comm, &blobs, NULL), comm, "2 parts for 3 members");
-    refuse(pcclAllToAllV(parts, 5000, NULL, comm, &blobs, NULL), comm, "more than a group can have members");
+    refuse(pcclAllToAllV(parts, 5000, NULL, comm, &blobs, NULL), comm, "a group can have at most");
     refuse(pcclAllToAllV(NULL, 3, NULL, comm, &blobs, NULL), comm, "a buffer is NULL");
     refuse(pcclAllToAllV(NULL, 0, NULL, comm, &blobs, NULL), comm, "0 parts for 3 members");
-    refuse(pcclAllToAllV(missing, 3, NULL, comm, &blobs, NULL), comm, "part 1 has bytes but its data is NULL");
+    refuse(pcclAllToAllV(missing, 3, NULL, comm, &blobs, NULL), comm, "part 1 has a length but no data: data is NULL");
     refuse(pcclAllToAllV(huge, 3, NULL, comm, &blobs, NULL), comm, "part 0 is too large");
     refuse(pcclScatterV(NULL, 0, 0, NULL, comm, &blobs, NULL), comm, "0 parts for 3 members");
     refuse(pcclScatterV(parts, 3, 3, NULL, comm, &blobs, NULL), comm, "invalid root rank 3: the group has 3 members");
@@ -373,7 +373,7 @@ static void wrong_arguments_are_explained(void **state)
     entry.count = 3;
     entry.blobs = &blobs;
     entry.options = &options;
-    refuse(pcclRunOperations(&entry, 1, NULL, comm), comm, "entry 0: an operation of a list cannot have on_arrival");
+    refuse(pcclRunOperations(&entry, 1, NULL, comm), comm, "entry 0: on_arrival is not supported in a list");
     blobs_of_all_lengths_come(state); /* nothing was launched */
 }
 

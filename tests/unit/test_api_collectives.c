@@ -257,11 +257,11 @@ static void wrong_buffers_are_explained(void **state)
     refuse(world, pcclReduceScatter(x, x + 20, 5, pcclInt32, (pcclRedOp_t)9, NULL, comm, NULL), "unknown operation");
     refuse(world, pcclReduceScatterAsync(x, x, 5, pcclInt32, pcclSum, NULL, comm, NULL), "the handle is NULL");
     refuse(world, pcclExclusiveScan(x, NULL, 5, pcclInt32, pcclSum, NULL, comm, NULL), "a buffer is NULL");
-    refuse(world, pcclInclusiveScan(x, x + 1, 5, pcclInt32, pcclSum, NULL, comm, NULL), "overlap partly");
+    refuse(world, pcclInclusiveScan(x, x + 1, 5, pcclInt32, pcclSum, NULL, comm, NULL), "partly overlap");
     refuse(world, pcclExclusiveScan(x, x, 5, pcclInt32, pcclAvg, NULL, comm, NULL), "an average cannot be scanned");
     refuse(world, pcclReduce(x, NULL, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "a buffer is NULL");
     refuse(world, pcclReduce(NULL, x, 5, pcclInt32, pcclSum, 1, NULL, comm, NULL), "a buffer is NULL");
-    refuse(world, pcclReduce(x, x + 1, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "overlap partly");
+    refuse(world, pcclReduce(x, x + 1, 5, pcclInt32, pcclSum, 0, NULL, comm, NULL), "partly overlap");
     refuse(world, pcclReduce(x, x, 5, pcclInt32, pcclSum, 3, NULL, comm, NULL), "invalid root rank 3");
     refuse(world, pcclGather(x, x + 1, 5, pcclInt32, 0, NULL, comm, NULL), "not rank 0's part");
     refuse(world, pcclGather(x, NULL, 5, pcclInt32, 0, NULL, comm, NULL), "a buffer is NULL");
@@ -291,7 +291,7 @@ static void reductions_that_do_not_fit_are_explained(void **state)
     refuse_reduction(world, pcclBool, pcclAvg, 1, "average of bool is not supported");
     refuse_reduction(world, pcclInt32, pcclPremulSum, 2, "a premultiplied sum requires floats");
     refuse_reduction(world, pcclBool, pcclPremulSum, 2, "a premultiplied sum requires floats");
-    refuse_reduction(world, pcclFloat, pcclSum, 2, "only a premultiplied sum takes a factor");
+    refuse_reduction(world, pcclFloat, pcclSum, 2, "only a premultiplied sum can have a factor");
     float x = 1, y = 0;
     pcclAsyncReduceOp_t handle;
     pcclReduceDescriptor_t descriptor = {.count = 1, .op = pcclPremulSum, .src_descriptor = {.datatype = pcclFloat}};
@@ -335,7 +335,7 @@ static void wrong_options_are_explained(void **state)
     options.member_count = 1;
     refuse(world, pcclBroadcast(x, 1, pcclInt32, 0, &options, comm, NULL), "this peer is not in the member list");
     later.unknown = 1; /* of a program that was built with a later version */
-    refuse(world, pcclBarrier(&later.known, comm, NULL), "unknown struct member");
+    refuse(world, pcclBarrier(&later.known, comm, NULL), "members that this version of the library does not know");
     pcclOperationInfo_t info = {0};
     refuse(world, pcclBarrier(NULL, comm, &info), "PCCL_OPERATION_INFO_INIT");
     assert_int_equal(pcclBarrier(NULL, NULL, NULL), pcclInvalidArgument);
@@ -530,7 +530,7 @@ static void founding_a_group_refuses_bad_arguments(void **state)
     refused_group(world, ids, 2, &options, "PCCL_GROUP_OPTIONS_INIT");
     larger.known.size = sizeof larger;
     larger.later = 1;
-    refused_group(world, ids, 2, &larger.known, "unknown struct member");
+    refused_group(world, ids, 2, &larger.known, "members that this version of the library does not know");
     options = larger.known;
     options.size = sizeof options;
     options.label = "a label that is longer than any may be";

@@ -240,7 +240,7 @@ static void what_is_wrong_is_explained(void **state)
         given.member = value;                                                                                          \
         refuse(world, operation, words);                                                                               \
     } while (0)
-    WRONG(AllReduce, operation.size, 0, "size of the struct not set: use PCCL_OPERATION_INIT");
+    WRONG(AllReduce, operation.size, 0, "the size of the struct is not set: initialize it with PCCL_OPERATION_INIT");
     WRONG(AllReduce, operation.size, sizeof *operation - 1, "PCCL_OPERATION_INIT");
     WRONG(AllReduce, operation.size, SIZE_MAX, "PCCL_OPERATION_INIT");
     WRONG(AllReduce, options.size, 0, "PCCL_COLLECTIVE_OPTIONS_INIT");
@@ -253,7 +253,7 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(AllReduce, operation.sendbuf, NULL, "a buffer is NULL");
     WRONG(AllReduce, operation.recvbuf, NULL, "a buffer is NULL");
     WRONG(AllReduce, operation.recvbuf, given.input + 1, "overlap");
-    WRONG(AllReduce, operation.info, &info, "only an operation of a list takes its info in the struct");
+    WRONG(AllReduce, operation.info, &info, "info in the struct is only for operations of pcclRunOperations");
     WRONG(AllReduce, operation.blobs, &given.blobs, "this operation returns no blobs");
     WRONG(Barrier, operation.blobs, &given.blobs, "this operation returns no blobs");
     WRONG(AllReduce, options.max_bytes, 1, "max_bytes");
@@ -318,7 +318,7 @@ static void a_later_struct_is_understood_or_refused(void **state)
     given.options.alone_ok = true;
     later.known = given.operation;
     later.known.size = sizeof later;
-    refuse(world, &later.known, "unknown struct member");
+    refuse(world, &later.known, "members that this version of the library does not know");
     later.unknown = 0;
     assert_int_equal(pcclPerform(&later.known, world->peers[0], NULL), pcclSuccess);
     assert_int_equal(given.output[COUNT - 1], 1);
@@ -414,7 +414,7 @@ static void a_list_has_no_sends(void **state)
     for (int kind = pcclCollectiveSend; kind < KINDS; kind++) {
         arrange(&given, (pcclCollective_t)kind, 0);
         assert_int_equal(pcclRunOperations(&given.operation, 1, NULL, world->peers[0]), pcclInvalidArgument);
-        words_say(world->peers[0], "entry 0: a list cannot contain sends or receives");
+        words_say(world->peers[0], "entry 0: a send or receive cannot be part of a list");
     }
 }
 

@@ -292,13 +292,13 @@ static void what_is_wrong_is_explained(void **state)
         refuse(comm, entries, ENTRIES, NULL, words);                                                                   \
         arrange(&list, index, PEERS);                                                                                  \
     } while (0)
-    WRONG(0, size, 8, "entry 0: size of the struct not set: use PCCL_OPERATION_INIT");
-    WRONG(2, size, 8, "entry 2: size of");
+    WRONG(0, size, 8, "entry 0: the size of the struct is not set: initialize it with PCCL_OPERATION_INIT");
+    WRONG(2, size, 8, "entry 2: the size of the struct is not set");
     WRONG(2, size, sizeof(struct later), "entry 2: ");
     WRONG(3, collective, (pcclCollective_t)99, "entry 3: unknown collective");
     WRONG(0, sendbuf, list.input[1], "entry 0: a broadcast takes a single buffer");
     WRONG(0, root, PEERS, "entry 0: invalid root rank 3");
-    WRONG(1, sendbuf, list.output[1] + 1, "entry 1: sendbuf and recvbuf overlap partly");
+    WRONG(1, sendbuf, list.output[1] + 1, "entry 1: sendbuf and recvbuf partly overlap");
     WRONG(2, sendbuf, list.output[2] + 1, "entry 2: sendbuf and recvbuf overlap");
     WRONG(2, recvbuf, NULL, "entry 2: a buffer is NULL");
     WRONG(3, op, (pcclRedOp_t)77, "entry 3: unknown operation");
@@ -307,17 +307,20 @@ static void what_is_wrong_is_explained(void **state)
     WRONG(6, blobs, &list.blobs, "entry 6: this operation returns no blobs");
     WRONG(7, options, &list.options[6], "entry 7: duplicate tag 16");
     list.blobs.size = 1;
-    refuse(comm, entries, ENTRIES, NULL, "entry 5: size of the blobs not set: use PCCL_BLOBS_INIT");
+    refuse(comm, entries, ENTRIES, NULL,
+           "entry 5: the size of the blobs is not set: initialize it with PCCL_BLOBS_INIT");
     arrange(&list, 5, PEERS);
     list.options[7].size = 1;
-    refuse(comm, entries, ENTRIES, NULL, "entry 7: size of the struct not set: use PCCL_COLLECTIVE_OPTIONS_INIT");
+    refuse(comm, entries, ENTRIES, NULL,
+           "entry 7: the size of the struct is not set: initialize it with PCCL_COLLECTIVE_OPTIONS_INIT");
     arrange(&list, 7, PEERS);
     list.infos[7].size = 1;
-    refuse(comm, entries, ENTRIES, NULL, "entry 7: size of the info");
+    refuse(comm, entries, ENTRIES, NULL, "entry 7: the size of the info is not set");
     arrange(&list, 7, PEERS);
     struct later later[2] = {{entries[0], 0}, {entries[2], 1}};
     later[0].known.size = later[1].known.size = sizeof *later;
-    refuse(comm, &later[0].known, 2, NULL, "entry 1: unknown struct member");
+    refuse(comm, &later[0].known, 2, NULL,
+           "entry 1: the struct has members that this version of the library does not know");
     pcclAsyncReduceOp_t handle;
     assert_int_equal(pcclBarrierAsync(&list.options[4], comm, &handle), pcclSuccess);
     refuse(comm, entries, ENTRIES, NULL, "entry 4: tag 14 is in use");

@@ -67,16 +67,14 @@ static void what_is_wrong_is_told(void **state)
     double square = 77;
     is_refused(pcclGetSparseBytes(5, 0, &bytes), "1 to 4096, not 0");
     is_refused(pcclGetSparseBytes(5, 4097, &bytes), "1 to 4096, not 4097");
-    is_refused(pcclGetSparseBytes(SIZE_MAX, 1, &bytes), "are too many");
+    is_refused(pcclGetSparseBytes(SIZE_MAX, 1, &bytes), "too many floats");
     is_refused(pcclGetSparseBytes(5, 1, NULL), "NULL");
     assert_int_equal(bytes, 77);
     is_refused(pcclPackSparse(NULL, 5, 1, packed, 11), "NULL");
     is_refused(pcclPackSparse(elements, 5, 1, NULL, 11), "NULL");
     is_refused(pcclPackSparse(elements, 5, 0, packed, 11), "invalid kept");
-    is_refused(pcclPackSparse(elements, 5, 1, packed, 10),
-               "the buffer is too small: 10 bytes for 5 elements, which need 11");
-    is_refused(pcclPackSparse(elements, 5, 1, packed, 12),
-               "the buffer is too small: 12 bytes for 5 elements, which need 11");
+    is_refused(pcclPackSparse(elements, 5, 1, packed, 10), "wrong buffer size: 10 bytes for 5 elements, expected 11");
+    is_refused(pcclPackSparse(elements, 5, 1, packed, 12), "wrong buffer size: 12 bytes for 5 elements, expected 11");
     elements[3] = NAN;
     is_refused(pcclPackSparse(elements, 5, 1, packed, 11), "not finite");
     assert_true(elements[4] == 5 && packed[0] == 0);
@@ -85,8 +83,8 @@ static void what_is_wrong_is_told(void **state)
     is_refused(pcclCheckSparse(packed, 10, 5, 1, &square), "10 bytes for 5 elements");
     is_refused(pcclCheckSparse(packed, 11, 5, 4097, &square), "invalid kept");
     packed[8] = 5;
-    is_refused(pcclCheckSparse(packed, 11, 5, 1, &square), "chunk 0: index 5 of 5 elements");
-    is_refused(pcclAddSparse(packed, 11, 5, 1, 1, sums), "chunk 0: index 5 of 5 elements");
+    is_refused(pcclCheckSparse(packed, 11, 5, 1, &square), "chunk 0: invalid index 5: the chunk has 5 elements");
+    is_refused(pcclAddSparse(packed, 11, 5, 1, 1, sums), "chunk 0: invalid index 5: the chunk has 5 elements");
     is_refused(pcclAddSparse(packed, 11, 5, 1, 1, NULL), "NULL");
     assert_true(square == 77 && sums[0] == 0 && sums[4] == 0);
 }

@@ -511,9 +511,9 @@ TEST(an_invalid_message_is_answered_with_the_reason)
             break;
         case 2:
             msg = (struct pccl_msg){.type = PCCL_MSG_data, .as.data = {.length = 5}};
-            words = "sent data on a connection to it";
+            words = "sent data in the wrong direction, on a connection to it";
             break;
-        case 3: words = "sent ready on a connection from it"; break;
+        case 3: words = "sent ready in the wrong direction, on a connection from it"; break;
         default:
             msg = (struct pccl_msg){.type = PCCL_MSG_data, .as.data = {.instance = {.tag = 1}, .length = 5}};
             msg.as.data.view = (struct pccl_epoch){1, 1};
@@ -537,9 +537,9 @@ TEST(a_segment_is_completed_before_an_invalid_message_is_answered)
     struct pccl_msg msg = {.type = PCCL_MSG_data, .as.data = {.length = 5}};
     scene_begin_in_segment(&scene);
     bare_say(scene.to_peer, &msg);
-    is_rejected(&scene, "sent data on a connection to it");
+    is_rejected(&scene, "sent data in the wrong direction, on a connection to it");
     assert_true(hear_end_of_segment(&scene) == 1.5f);
-    hear_rejection(scene.to_peer, "sent data on a connection to it");
+    hear_rejection(scene.to_peer, "sent data in the wrong direction, on a connection to it");
     stop(&scene);
     scene_end(&scene);
 }

@@ -201,6 +201,6 @@ TEST(other_announcements_are_refused)
     assert_int_equal(world.peers[DESTINATION].announced, 1);
     ready.as.ready.instance.pair = 0;
     assert_int_equal(pccl_exchange_receive(lane, &ready, &arrival, &reason), PCCL_MALFORMED);
-    assert_non_null(strstr(reason.bytes, "sent ready on a connection from it"));
+    assert_non_null(strstr(reason.bytes, "sent ready in the wrong direction, on a connection from it"));
     stop(false);
 }

@@ -208,7 +208,7 @@ TEST(an_invalid_descriptor_is_found_before_it_is_sent)
     struct pccl_text reason;
     struct pccl_descriptor descriptor = {.collective = PCCL_COALESCED, .counts = {{1}}, .datatype = 99};
     assert_int_equal(pccl_wire_check_descriptor(&descriptor, true, &reason), PCCL_MALFORMED);
-    assert_string_equal(reason.bytes, "descriptor.datatype is 99, expected 0 to 14");
+    assert_string_equal(reason.bytes, "descriptor.datatype is 99: expected 0 to 14");
     descriptor.datatype = 1;
     assert_int_equal(pccl_wire_check_descriptor(&descriptor, true, &reason), PCCL_MALFORMED);
     assert_non_null(strstr(reason.bytes, "several tensors"));

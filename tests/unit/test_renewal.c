@@ -440,7 +440,7 @@ static void test_flood_ends_the_connection(void **state)
         assert_false(f.client.failed);
     }
     assert_int_equal(f.server.failed, UV_EPROTO);
-    assert_string_equal(pccl_secure_why(f.server.secure), "key renewal: the other side starts it too often");
+    assert_string_equal(pccl_secure_why(f.server.secure), "key renewal: the other side renews too often");
     teardown(&f);
 }
 

@@ -230,15 +230,15 @@ TEST(bytes_that_no_encoder_makes_are_refused)
         unsigned first, second, third;
         const char *reason;
     } refusals[] = {
-        {-1, 1, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
-        {0, -1, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
-        {2, 1, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
-        {0, INFINITY, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
-        {NAN, NAN, 0, 1, 2, "chunk 0: levels that are not ascending magnitudes"},
-        {1, 2, 5, 5, 7, "chunk 0: index 5 follows 5"},
-        {1, 2, 5, 3, 7, "chunk 0: index 3 follows 5"},
-        {1, 2, 5, 6, 10, "chunk 0: index 10 of 10 elements"},
-        {1, 2, 5, 6, 4095, "chunk 0: index 4095 of 10 elements"},
+        {-1, 1, 0, 1, 2, "chunk 0: invalid levels: expected two ascending magnitudes"},
+        {0, -1, 0, 1, 2, "chunk 0: invalid levels: expected two ascending magnitudes"},
+        {2, 1, 0, 1, 2, "chunk 0: invalid levels: expected two ascending magnitudes"},
+        {0, INFINITY, 0, 1, 2, "chunk 0: invalid levels: expected two ascending magnitudes"},
+        {NAN, NAN, 0, 1, 2, "chunk 0: invalid levels: expected two ascending magnitudes"},
+        {1, 2, 5, 5, 7, "chunk 0: invalid index 5 after 5: expected ascending indices"},
+        {1, 2, 5, 3, 7, "chunk 0: invalid index 3 after 5: expected ascending indices"},
+        {1, 2, 5, 6, 10, "chunk 0: invalid index 10: the chunk has 10 elements"},
+        {1, 2, 5, 6, 4095, "chunk 0: invalid index 4095: the chunk has 10 elements"},
         {1, 2, 5, 6, 9 | 1 << 12, "chunk 0: unused bits are not 0"},
     };
     const struct pccl_sparse sparse = {10, 1000}; /* 3 are kept */

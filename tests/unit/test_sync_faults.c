@@ -223,7 +223,7 @@ TEST(a_silent_donor_is_given_up)
         bare_hear_end(bare[i]);
         close(bare[i]);
     }
-    expect_failure(&requester, "nothing for");
+    expect_failure(&requester, "no data for");
     node_finish(&requester);
     close(listening);
     free(bytes);

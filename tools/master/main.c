@@ -135,7 +135,7 @@ static int set_parameter(struct command *command, const char *setting)
     const char *equals = strchr(setting, '=');
     char name[64], where[320];
     if (!equals || equals == setting || (size_t)(equals - setting) >= sizeof name)
-        return usage_error_about("--set needs NAME=VALUE", setting);
+        return usage_error_about("--set requires NAME=VALUE", setting);
     memcpy(name, setting, (size_t)(equals - setting));
     name[equals - setting] = 0;
     if (strcmp(name, "token") == 0) /* does not print the token */
@@ -405,7 +405,7 @@ static int attend(struct service *service)
         default: break;
         }
         if (atomic_load(&service->idle))
-            return drain(service, "no peer for idle_exit_ms");
+            return drain(service, "no peer was connected for idle_exit_ms");
     }
     report(PCCL_LOG_ERROR, "terminated by an internal error");
     return EXIT_FAILURE;

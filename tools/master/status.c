@@ -94,7 +94,7 @@ static bool shake_hands(struct question *question, uv_os_sock_t socket)
     while (pccl_secure_is_shaking_hands(question->secure)) {
         ptrdiff_t got = pccl_secure_read(question->secure, socket, NULL, 0, NULL, 0);
         if (got < 0 && got != UV_EAGAIN)
-            return fail(question, "cannot ask %s: %s", question->address,
+            return fail(question, "cannot connect to %s: %s", question->address,
                         pccl_secure_has_failed(question->secure) ? pccl_secure_why(question->secure)
                                                                  : uv_strerror((int)got));
         if (got == UV_EAGAIN && !await(question, socket, false))
@@ -138,7 +138,7 @@ static bool hear(struct question *question, uv_os_sock_t socket)
             room = room ? 2 * room : 64 << 10;
             char *grown = room <= ANSWER_BYTES_MAX ? realloc(question->answer, room) : NULL;
             if (!grown)
-                return fail(question, "the answer of %s is too long for a master's", question->address);
+                return fail(question, "the answer from %s is too long to be a master's", question->address);
             question->answer = grown;
         }
         bool ready = question->secure && pccl_secure_has_input(question->secure);
@@ -153,7 +153,7 @@ static bool hear(struct question *question, uv_os_sock_t socket)
         if (got == UV_EOF)
             break;
         if (got < 0)
-            return fail(question, "the connection to %s broke: %s", question->address,
+            return fail(question, "lost the connection to %s: %s", question->address,
                         question->secure && got == UV_EPROTO ? pccl_secure_why(question->secure)
                                                              : uv_strerror((int)got));
         question->length += (size_t)got;
@@ -186,13 +186,14 @@ static const char *body_of(struct question *question)
     const char *server = answer ? strstr(answer, "\r\nServer: pccl-master\r\n") : NULL;
     const char *length = answer ? strstr(answer, "\r\nContent-Length: ") : NULL;
     if (!end || !server || server > end || !length || length > end || strncmp(answer, "HTTP/1.1 ", 9) != 0) {
-        (void)fail(question, "no master's HTTP at %s%s: expected the address given to --http, not to --listen",
+        (void)fail(question,
+                   "%s is not the HTTP address of a master%s: expected the address given to --http, not to --listen",
                    question->address, question->length == 0 ? " (it closed the connection without an answer)" : "");
         return NULL;
     }
     char *body = end + 4;
     if (strtoul(length + sizeof "\r\nContent-Length: " - 1, NULL, 10) != question->length - (size_t)(body - answer)) {
-        (void)fail(question, "the answer of %s was cut off", question->address);
+        (void)fail(question, "the answer from %s was cut off", question->address);
         return NULL;
     }
     make_printable(body);

@@ -235,7 +235,7 @@ static bool judge_all(struct reader *reader, const struct perf_options *options,
     } while (take(reader, ','));
     if (!take(reader, ']') || peek(reader) != 0)
         return fail(reader, "expected ] and the end");
-    (void)fprintf(out, "goals: %u met, %u missed, %u for other conditions\n", counts[MET], counts[MISSED],
+    (void)fprintf(out, "goals: %u met, %u missed, %u not applicable\n", counts[MET], counts[MISSED],
                   counts[PASSED_OVER]);
     if (counts[MET] + counts[MISSED] == 0)
         (void)fprintf(stderr, "pccl-perf: no goal applies to these measurements\n");

@@ -41,7 +41,10 @@ class NumpyArrays:
 
     def check(self, name: str, array: Any) -> None:
         if not isinstance(array, numpy.ndarray):
-            raise DTypeError(f"params: {name} is a {type(array).__name__}, others are numpy arrays")
+            raise DTypeError(
+                f"params: {name} is a {type(array).__name__}, but other parameters are numpy arrays: expected one "
+                "kind"
+            )
         if not array.flags.writeable:
             raise LayoutError(f"params: {name}: {describe(array)} is read-only")
 
@@ -110,7 +113,10 @@ class TorchArrays:
 
     def check(self, name: str, array: Any) -> None:
         if not isinstance(array, torch.Tensor):
-            raise DTypeError(f"params: {name} is a {type(array).__name__}, others are torch tensors")
+            raise DTypeError(
+                f"params: {name} is a {type(array).__name__}, but other parameters are torch tensors: expected one "
+                "kind"
+            )
         if is_sharded(array) and any(placement.is_partial() for placement in array.placements):
             raise LayoutError(f"params: {name} is a DTensor of incomplete sums: {array.placements}")
         if array.layout is not torch.strided:
@@ -376,7 +382,7 @@ class Layout:
         for slot in part.slots:
             array = self._array(slot.name)
             if tuple(array.shape) != slot.shape or self.arrays.dtype(array) != slot.dtype:
-                raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and now is {describe(array)}")
+                raise LayoutError(f"params: {slot.name} was {slot.dtype} {slot.shape} and is now {describe(array)}")
             start, begin = slot.start, slot.piece.begin
             for view in _views(array, begin, begin + slot.stop - start):
                 stop = start + math.prod(view.shape)

@@ -39,7 +39,7 @@ def feedback_of(state: Mapping[str, Any], layout: Layout) -> Flats:
     flats = layout.zeros()
     for name, flat in named_feedback(layout, flats).items():
         if name not in state:
-            raise InvalidArgument(f"load_state_dict: only one side has {name}")
+            raise InvalidArgument(f"load_state_dict: the state does not fit this peer: only one of them has {name}")
         check_shape(name, state[name], flat)
         write_to(flat, state[name])
     return flats
@@ -66,12 +66,21 @@ def check(state: Mapping[str, Any], layout: Layout, fragments: Sequence[Fragment
     named = _arrays_named(layout.dtypes, flats, flats)
     differing = sorted({"position", *_LISTS, *named} ^ set(state))
     if differing:
-        raise InvalidArgument(f"load_state_dict: only one side has {', '.join(differing)}")
+        raise InvalidArgument(
+            "load_state_dict: the state does not fit this peer: only one of them has "
+            f"{', '.join(differing)}"
+        )
     if not 0 <= int(state["position"]) < inner_steps:
-        raise InvalidArgument(f"load_state_dict: position {state['position']} of {inner_steps} inner steps")
+        raise InvalidArgument(
+            f"load_state_dict: position: {state['position']}; expected 0 to {inner_steps - 1}, as inner_steps is "
+            f"{inner_steps}"
+        )
     for name in _LISTS:
         if len(state[name]) != len(fragments):
-            raise InvalidArgument(f"load_state_dict: {name} has {len(state[name])} of {len(fragments)} fragments")
+            raise InvalidArgument(
+                f"load_state_dict: {name} has {len(state[name])} entries: expected one for each of the "
+                f"{len(fragments)} fragments"
+            )
     for name, flat in named.items():
         check_shape(name, state[name], flat)
 

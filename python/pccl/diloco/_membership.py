@@ -184,7 +184,10 @@ class Membership:
         # The number of values is the same for each kind, so that peers of different kinds can compare them.
         room = _SETTINGS_MAX - 1 - len(settings)
         if room < 0:
-            raise InvalidArgument(f"settings: {-room} more than the {_SETTINGS_MAX - 1} that can be compared")
+            raise InvalidArgument(
+                f"settings: {len(settings)} are too many to compare: expected at most "
+                f"{_SETTINGS_MAX - 1}"
+            )
         method = listing("method", [kind, *(f"the setting {setting.name}" for setting in settings)])
         self._settings = [method, *settings, *[number("", 0)] * room]
         # Called on all peers if some are behind, with whether this peer's state counts, and the lowest round.

@@ -29,7 +29,7 @@ class Sampler:
         """Returns `count` numbers from 0 to size - 1. A larger count returns the same numbers followed by more. round:
         any number, also for example the inner step."""
         if count < 0 or size < 1:
-            raise InvalidArgument(f"Sampler: {count} samples of {size}")
+            raise InvalidArgument(f"Sampler: cannot draw {count} samples from {size}")
         key = repr((self.seed, operator.index(round), str(self.peer))).encode()
         drawn = array("Q", hashlib.shake_128(key).digest(8 * count))
         if sys.byteorder == "big":

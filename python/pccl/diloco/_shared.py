@@ -66,7 +66,7 @@ class Shared:
         for name, thing in self._extra.items():
             if not (_arrays.is_tensor(thing) or _arrays.is_numpy(thing)):
                 kind = type(thing).__name__
-                raise InvalidArgument(f"extra: {name} is a {kind}: shared are numpy arrays and torch tensors")
+                raise InvalidArgument(f"extra: {name} is a {kind}; expected a numpy array or a torch tensor")
         self._dtypes = layout.dtypes
         self._state = SharedState(self.tensors())
         layout.read(self.theta)
@@ -170,7 +170,10 @@ class Shared:
         named = self._named()
         differing = sorted({*named, "round", "samples", "layout"} ^ set(state))
         if differing:
-            raise InvalidArgument(f"load_state_dict: only one side has {', '.join(differing)}")
+            raise InvalidArgument(
+                "load_state_dict: the state does not fit this peer: only one of them has "
+                f"{', '.join(differing)}"
+            )
         if int(state["layout"]) != self.layout_mark:
             raise InvalidArgument(
                 "load_state_dict: the state has parameters with other names, shapes or types, or in other fragments: "
@@ -178,7 +181,7 @@ class Shared:
             )
         counts = [int(state["round"]), int(state["samples"])]
         if min(counts) < 0:
-            raise InvalidArgument(f"load_state_dict: round {counts[0]}, samples {counts[1]}")
+            raise InvalidArgument(f"load_state_dict: round and samples: {counts[0]}, {counts[1]}; expected at least 0")
         for name, thing in named.items():
             check_shape(name, state[name], thing)
 

@@ -223,8 +223,8 @@ class DiLoCo(Member):
     @outer.setter
     def outer(self, value: object) -> None:
         raise InvalidUsage(
-            "outer: it is a setting of the run, the same on all peers, and cannot be replaced; a rate that changes is "
-            "a schedule: Nesterov(lr=function)"
+            "outer: cannot be replaced, because all peers of the run use the same one; for a rate that changes use a "
+            "schedule: Nesterov(lr=function)"
         )
 
     # ---- membership
@@ -312,7 +312,7 @@ class DiLoCo(Member):
         """Counts samples (tokens) of this round, as step(samples=...) does."""
         count = operator.index(count)
         if count < 0:
-            raise InvalidArgument(f"samples: {count}")
+            raise InvalidArgument(f"samples: {count}; expected at least 0")
         for fragment in self._fragments:
             fragment.counted += count
 

@@ -100,9 +100,9 @@ def _packets(connection: socket.socket, own_address: str) -> List[Finding]:
     own = _interface_mtu(own_address) or path
     text = f"packets of {path} bytes reach the master"
     if path < _MTU_MIN:
-        return [bad("mtu", f"{text}, few", "raise the MTU of the interface: ip link set dev NAME mtu 1500")]
+        return [bad("mtu", f"only {text}", "raise the MTU of the interface: ip link set dev NAME mtu 1500")]
     if path < min(own, 65535):  # not for the loopback interface, whose MTU exceeds any packet
-        return [note("mtu", f"{text}, {own} leave this machine: the path has a smaller MTU")]
+        return [note("mtu", f"{text}, but packets of {own} bytes leave this machine: the path has a smaller MTU")]
     return [ok("mtu", text)]
 
 

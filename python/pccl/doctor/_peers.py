@@ -140,7 +140,7 @@ def _bulk(comm: Communicator) -> List[Finding]:
     try:
         comm.all_reduce(ones, ones, op=ReduceOp.MAX)
     except PCCLError as error:
-        text = f"small messages pass, and {_BULK_BYTES >> 20} MiB do not: {error.reason}"
+        text = f"small messages pass, but {_BULK_BYTES >> 20} MiB do not: {error.reason}"
         mend = "on all machines: sysctl -w net.ipv4.tcp_mtu_probing=1, or a smaller MTU of the interface"
         return [bad("bulk", text, mend)]
     return [ok("bulk", f"{_BULK_BYTES >> 20} MiB were reduced")]
@@ -167,7 +167,7 @@ def _judge_paths(comm: Communicator, topology: _Topology) -> List[Finding]:
     unknown = [pair for pair in itertools.permutations(topology.addresses, 2) if pair not in known]
     if unknown:
         sender, receiver = map(comm.name_of, unknown[0])
-        text = f"no time to measure {len(unknown)} paths, {sender} -> {receiver} among them"
+        text = f"no time to measure {len(unknown)} paths, for example {sender} -> {receiver}"
         findings.append(note("unmeasured", text, "give the master more time: --set optimize_ms=10000"))
     return findings
 
@@ -184,7 +184,7 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     met.names = [comm.name_of(peer) for peer in comm.members()]
     if there < count:
         mend = "start it on the others too; if one was refused: " + _open_port("on this machine")
-        met.findings.append(bad("peers", f"{there} of {count} joined within {wait_s:.0f} s", mend))
+        met.findings.append(bad("peers", f"only {there} of {count} machines joined within {wait_s:.0f} s", mend))
     if there < 2:
         return met
     met.findings += [*_own_and_others(comm, findings), *_clocks(comm), *_bulk(comm)]

@@ -94,7 +94,7 @@ class DeMo(Method):
         made = np.zeros_like(self.own["momentum"])
         count = len(made)
         if len(told) != count * (4 + 2 * self.kept):
-            raise InvalidArgument(f"{len(told)} bytes instead of {count * (4 + 2 * self.kept)}")
+            raise InvalidArgument(f"{len(told)} bytes; expected {count * (4 + 2 * self.kept)}")
         scales = np.frombuffer(told, "<f4", count)[:, None]
         chosen = np.frombuffer(told, np.uint8, count * self.kept, 4 * count).reshape(count, -1).astype(np.intp)
         if not (scales >= 0).all() or not np.isfinite(scales).all():

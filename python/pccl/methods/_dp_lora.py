@@ -219,7 +219,7 @@ class DPLoRA(Method):
         rest = dict(state)
         spent = rest.pop("spent", None)
         if spent is None:
-            raise InvalidArgument("load_state_dict: only one side has spent")
+            raise InvalidArgument("load_state_dict: the state does not fit this peer: only one of them has spent")
         before = self._accountant.spent
         self._accountant.load(spent)
         try:

@@ -361,7 +361,8 @@ class Hooks:
                 made: object = method.apply(self._theta.given, dict(exchange.mean))
             if made is not None:
                 raise InvalidArgument(
-                    f"{self._kind}.apply() returned a {type(made).__name__}; expected changes to theta, and None"
+                    f"{self._kind}.apply() returned a {type(made).__name__}; expected it to change theta in place "
+                    "and return None"
                 )
             for state in self._states:
                 state.adopt()

@@ -113,7 +113,7 @@ class _Held:
         self.number, self.stage = number, stage
         for name in ("forward", "backward", "step", "forget"):
             if not callable(getattr(stage, name, None)):
-                raise InvalidArgument(f"stages: {number} has no {name}()")
+                raise InvalidArgument(f"stages: stage {number} has no {name}()")
         named = _arrays.named_parameters(stage.params)
         self.layout = Layout(named, [sorted(named)])
         self.theta = self.layout.zeros()
@@ -367,7 +367,7 @@ class Pipeline(Method):
         names = {name.split(".")[1] for name in state if name.startswith("stage.")}
         wrong = names - set(map(str, range(len(self._makers))))
         if wrong:
-            raise InvalidArgument(f"load_state_dict: there is a stage {min(wrong)}, of {len(self._makers)}")
+            raise InvalidArgument(f"load_state_dict: stage {min(wrong)}; expected 0 to {len(self._makers) - 1}")
         numbers = sorted(map(int, names))
         try:
             self._hold(range(len(self._makers)) if self.whole else numbers[:1])

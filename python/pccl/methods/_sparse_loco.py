@@ -100,7 +100,7 @@ class Changes:
             try:
                 squares = [codec.square(part) for codec, part in zip(self.codecs, self._parts(packed))]
                 if len(packed) != self.bytes:
-                    raise InvalidArgument(f"{len(packed)} bytes instead of {self.bytes}")
+                    raise InvalidArgument(f"{len(packed)} bytes; expected {self.bytes}")
             except InvalidArgument as error:
                 self._warn(peer, error)
             else:

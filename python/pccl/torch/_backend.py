@@ -126,7 +126,10 @@ class ProcessGroup(Launching):
         ranks."""
         global _world
         if not self._is_default:
-            raise RuntimeError("pccl: only the default group can be reconfigured; create the others again")
+            raise RuntimeError(
+                "pccl: only the default group can be reconfigured: recreate the other groups with new_group() after "
+                "that"
+            )
         world, comm = _reconfigure.carry_out(self._world, opts, self._timeout)
         self._world.retire("the default group has been reconfigured")
         if self._comm is not None:
@@ -222,7 +225,7 @@ class ProcessGroup(Launching):
         _layout.need_one_kind("all_gather", [*places, given])
         if places[self._rank].numel() != given.numel():
             raise ValueError(
-                f"all_gather: the input has {given.numel()} elements, its place in the outputs "
+                f"all_gather: the input has {given.numel()} elements, but its output has "
                 f"{places[self._rank].numel()}"
             )
         places = self._placed(places)

@@ -227,7 +227,7 @@ class Call(Visit):
         def bring(blobs: List[Any]) -> None:
             for rank, (place, blob) in enumerate(zip(places, blobs)):
                 if len(blob) != place.numel() * place.element_size():
-                    raise ValueError(f"rank {rank} gave {len(blob)} bytes for a place of {tuple(place.shape)}")
+                    raise ValueError(f"rank {rank} sent {len(blob)} bytes for an output of shape {tuple(place.shape)}")
                 if len(blob) > 0:
                     _layout.write(place, torch.frombuffer(blob, dtype=torch.uint8))
 

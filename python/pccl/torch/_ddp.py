@@ -62,7 +62,7 @@ class DDPState:
         tag: int = 0,
     ) -> None:
         if max_in_flight < 1:
-            raise InvalidArgument(f"DDPState: max_in_flight is {max_in_flight}")
+            raise InvalidArgument(f"DDPState: max_in_flight: {max_in_flight}; expected at least 1")
         self.comm = comm
         self.quantization = quantization
         # Backward produces the gradients of the last parameters first

@@ -102,7 +102,7 @@ class _InBackward(DDPState):
         backward."""
         if not self._ends or self._launched < len(self._units):
             raise InvalidUsage(
-                "elastic: optimizer.step() without a whole backward() through DistributedDataParallel: it was not "
+                "elastic: optimizer.step() without a complete backward() through DistributedDataParallel: it was not "
                 "called, it raised, or it did not reach some parameters (use find_unused_parameters=True)"
             )
         self._ends, self._launched = [], 0
@@ -333,7 +333,10 @@ class Elastic:
 
     def _before_step(self, _: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
         if len(args) > 1 or given.get("closure") is not None:
-            raise InvalidUsage("elastic: optimizer.step(closure) is not supported: its gradients come too late")
+            raise InvalidUsage(
+                "elastic: optimizer.step(closure) is not supported: the closure computes gradients after they were "
+                "averaged"
+            )
         self._begin()
         if not self.average_gradients():
             self._drop_gradients(keep_zeros=False)

@@ -31,7 +31,10 @@ def usual(make: type, count: int, names: Sequence[str], given: Sequence[Any], na
     opts = values.pop("opts", None)
     is_known = len(lists) == count and len(given) <= count + len(names) and values.keys() <= {*names}
     if not is_known or not isinstance(opts, (make, type(None))):
-        raise TypeError(f"pccl: takes {count} lists of tensors, and {make.__name__} or {', '.join(names)}")
+        raise TypeError(
+            f"pccl: wrong arguments: expected {count} lists of tensors, and {make.__name__} or "
+            f"{', '.join(names)}"
+        )
     if opts is None and len(given) > count:
         opts = given[count]
     if not isinstance(opts, make):

@@ -104,7 +104,7 @@ def make_buckets(
     unless across_devices), or where the next gradient would make it larger than bucket_bytes. Omits parameters without
     local elements."""
     if bucket_bytes < 1:
-        raise InvalidArgument(f"bucket_bytes is {bucket_bytes}")
+        raise InvalidArgument(f"bucket_bytes: {bucket_bytes}; expected at least 1")
     gathered: Dict[Any, List[List[torch.Tensor]]] = {}
     sizes: Dict[Any, int] = {}
     order: List[Tuple[Any, int]] = []

@@ -140,12 +140,12 @@ def same_count(tensors: Sequence[torch.Tensor]) -> bool:
 def need_one_kind(what: str, tensors: Sequence[torch.Tensor]) -> None:
     for kinds in ({str(one.dtype) for one in tensors}, {str(one.device) for one in tensors}):
         if len(kinds) > 1:
-            raise ValueError(f"{what}: tensors of different kinds: {', '.join(sorted(kinds))}")
+            raise ValueError(f"{what}: tensors of different data types or devices: {', '.join(sorted(kinds))}")
 
 
 def need_one_each(what: str, tensors: Sequence[Any], size: int, kind: str = "tensors") -> None:
     if len(tensors) != size:
-        raise ValueError(f"{what}: {len(tensors)} {kind} for {size} ranks")
+        raise ValueError(f"{what}: {len(tensors)} {kind} for {size} ranks: expected one for each rank")
 
 
 def need_some(what: str, tensors: Sequence[Any]) -> None:

@@ -300,7 +300,7 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
     @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> Any:
         if not ctx.job.kept:
-            raise InvalidUsage(f"{ctx.job.moe.label}: a second backward of the same forward")
+            raise InvalidUsage(f"{ctx.job.moe.label}: backward() was called twice for the same forward()")
         job = _Backward(ctx.job, gradient.contiguous())
         job.moe._carry_out(job)
         return job.out, None, None
@@ -500,7 +500,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         tensors = [(expert, one) for expert in versions for one in self._state_of(expert)]
         if len(part) != sum(one.numel() * one.element_size() for _, one in tensors):
             names = list(versions)
-            raise InvalidArgument(f"{self.label}: {peer} has sent {len(part)} bytes, which are not experts {names}")
+            raise InvalidArgument(f"{self.label}: {peer} sent {len(part)} bytes, which do not fit experts {names}")
         begin = 0
         for _, one in tensors:
             end = begin + one.numel() * one.element_size()

@@ -17,10 +17,10 @@ class _Plain(pickle.Unpickler):
     """An unpickler that rejects classes and functions, so that loading runs no code of the sender."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"another rank has sent {module[:100]!r}.{name[:100]!r}: {_WORDS}")
+        raise pickle.UnpicklingError(f"another rank sent {module[:100]!r}.{name[:100]!r}: {_WORDS}")
 
     def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError(f"another rank has sent a reference: {_WORDS}")
+        raise pickle.UnpicklingError(f"another rank sent a reference: {_WORDS}")
 
 
 def refuse_pickles() -> None:

@@ -207,7 +207,7 @@ class Replicas(Membership):
             "and the memory of that machine; own= names tensors that may differ"
         )
         if 2 * votes <= len(holders):
-            raise StateMismatch(f"{what}: replicas {_listed(holders)} differ, and no majority holds the same{advice}")
+            raise StateMismatch(f"{what}: replicas {_listed(holders)} differ, and no version has a majority{advice}")
         others = [rank for rank, digest in holders.items() if digest != most]
         words = f"{what}: replica {_listed(others)} differs from the majority{advice}"
         if own is not None and own != most:

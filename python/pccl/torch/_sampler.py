@@ -107,7 +107,10 @@ class ElasticSampler:
         self._memory.fill_(-1)
         for row, values in zip(self._memory, ((place.steps, *place.waiting), (place.fresh, *place.ranks))):
             if len(values) > len(row):
-                raise InvalidUsage(f"ElasticSampler: {len(values)} replicas or batches that wait: at most {_MOST}")
+                raise InvalidUsage(
+                    f"ElasticSampler: too many replicas or unfinished batches: {len(values)}; expected at most "
+                    f"{_MOST}"
+                )
             row[: len(values)] = torch.tensor(values)
 
     def _indices(self, block: int) -> List[int]:

@@ -25,7 +25,7 @@ def check(op: str, factor: Optional[float], dtype: torch.dtype) -> None:
     if op not in ("sum", "avg") or factor is not None:
         raise ValueError(f"all_reduce of a sparse tensor: reduction {op}: expected SUM or AVG")
     if op == "avg" and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(f"all_reduce of a sparse tensor: AVG of {dtype}: expected a type with fractions")
+        raise ValueError(f"all_reduce of a sparse tensor: AVG of {dtype}: expected a floating-point or complex type")
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -84,7 +84,7 @@ class Packed:
         elements = torch.empty([count, *shape[sparse:]], dtype=self._dtype)
         size = 8 * sparse * count
         if len(blob) != at + size + elements.numel() * elements.element_size():
-            raise ValueError(f"{len(blob)} bytes for {count} elements")
+            raise ValueError(f"its sparse tensor has {count} elements in {len(blob)} bytes: wrong length")
         if count:
             data = torch.frombuffer(bytearray(blob[at:]), dtype=torch.uint8)
             indices.append(data[:size].view(torch.int64).view(sparse, count))
