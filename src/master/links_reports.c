@@ -183,7 +183,7 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
         return;
     }
     if (to->conn == 0 && is_gone(m, to)) {
-        pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection closed, and its link to peer %s",
+        pccl_master_remove(m, to, PCCL_REFUSAL_GONE, "its control connection and its link to peer %s closed",
                            pccl_id_str(&from->id));
         return;
     }

@@ -183,7 +183,7 @@ def _examine(comm: Communicator, own_address: str, count: int, wait_s: float, fi
     there = _assemble(comm, count, wait_s)
     met.names = [comm.name_of(peer) for peer in comm.members()]
     if there < count:
-        mend = "start it on the others too; if one was refused: " + _open_port("on this machine")
+        mend = "start it on the other machines too; if one was refused, " + _open_port("on this machine")
         met.findings.append(bad("peers", f"only {there} of {count} machines joined within {wait_s:.0f} s", mend))
     if there < 2:
         return met
