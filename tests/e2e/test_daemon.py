@@ -408,6 +408,8 @@ def test_text(run):
         check(re.match(r"\S+Z pccl (debug|info|warn|error) master ", line), f"line: {line}")
     joined = next(line for line in lines if " joined: " in line)
     check(re.search(r" run=[0-9a-f]{8} peer=[0-9a-f]{8}$", joined), f"line: {joined}")
+    aborted = next(line for line in lines if " aborted: " in line)
+    equal(aborted.count(" called "), 2, f"the reason appears once, with both peers: {aborted}")
 
 
 def test_levels(run):
