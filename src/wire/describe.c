@@ -109,7 +109,7 @@ void pccl_describe_difference(struct pccl_text *words, const struct pccl_describ
     };
     pccl_text_clear(words);
     describe(words, a, details);
-    pccl_text_append(words, " but ");
+    pccl_text_append(words, ", but ");
     describe(words, b, details);
 }
 

@@ -259,7 +259,7 @@ static void must_say(const struct pccl_descriptor *descriptor, const char *expec
     struct pccl_text words;
     pccl_describe_difference(&words, &(struct pccl_described){&peer_a, descriptor, true},
                              &(struct pccl_described){&peer_b, &other, true});
-    const char *end = strstr(words.bytes, " but peer 02000000 called sum of 10 f32");
+    const char *end = strstr(words.bytes, ", but peer 02000000 called sum of 10 f32");
     const char *begin = strstr(words.bytes, "peer 01000000 called ");
     assert_non_null(end);
     assert_ptr_equal(begin, words.bytes);
