@@ -480,7 +480,7 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     bool may_start = op && op->state == PCCL_OP_OPEN;
     if (operation->job && !operation->job->started && !may_start) /* decided before it started, or will never start */
         pccl_comm_op_job_leave(comm, operation);
-    operation->number = ++comm->sight.launches;
+    operation->number = ++comm->telemetry.launches;
     operation->launched_us = comm->stepped_us;
     if (op && op->state == PCCL_OP_DECIDED && !operation->decided)
         pccl_comm_op_decided(comm, operation);

@@ -128,7 +128,7 @@ static void remove_op(struct pccl_peer *p, struct pccl_peer_op *op)
     *(op->newer != NULL ? &op->newer->older : &p->newest) = op->older;
     p->tombstone_count -= op->state == PCCL_OP_TOMBSTONE;
     pccl_peer_drop_member_list(p, op->member_list);
-    op->roll = NULL;
+    op->member_list = NULL;
     p->op_count--;
 }
 
