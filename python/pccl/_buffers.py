@@ -386,7 +386,7 @@ def _of_dlpack(thing: Any, argument: str) -> Buffer:
         if managed.major != 1:
             raise _bad_layout(thing, argument, f"its __dlpack__ has the unsupported version {managed.major}")
         if managed.flags & _DL_IS_COPIED:
-            obstacle = "a copy that its __dlpack__ returned"
+            obstacle = "a copy made by its __dlpack__"
         elif managed.flags & _DL_READ_ONLY:
             obstacle = _READ_ONLY
         tensor = managed.dl_tensor

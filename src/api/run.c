@@ -33,7 +33,7 @@ static enum pccl_status read_entry(const struct run *run, size_t index, struct p
     const void *given = (const char *)run->operations + index * run->size;
     enum pccl_status status = pccl_api_struct_read(given, &op, sizeof op, "PCCL_OPERATION_INIT", reason);
     if (status == PCCL_OK && op.size != run->size)
-        status = pccl_fail(reason, PCCL_ARGUMENT, "the size of the struct differs from the size of the first entry");
+        status = pccl_fail(reason, PCCL_ARGUMENT, "its struct has a different size than the struct of the first entry");
     if (status == PCCL_OK)
         status = read_operation(&op, args, reason);
     if (status == PCCL_OK)

@@ -193,7 +193,7 @@ void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const 
             (void)fputs("unreachable", out);
         else
             (void)fprintf(out, "%.*s Mbit/s", (int)strcspn(rate, " *"), rate);
-        (void)fprintf(out, "; round trips: %.3f ms in all\n", (double)worth.latency_us * 1e-3);
+        (void)fprintf(out, "; round trips: %.3f ms in total\n", (double)worth.latency_us * 1e-3);
     }
     if (worth.unknown > 0)
         (void)fprintf(out, "  unknown links: %u\n", worth.unknown);
