@@ -315,6 +315,10 @@ class Peer(Process):
         else:
             call.result = line
 
+    def names(self):
+        """Returns the two forms in which messages name this peer: by its name, or by its host and process."""
+        return f" '{self.name}'", f":{self.pid}'"
+
     def start(self, verb, *arguments, slot=0):
         """Sends the command; the peer executes it on a separate thread."""
         words = [verb] + [str(argument) for argument in arguments]
@@ -478,15 +482,16 @@ class Run:
             call.wait(rc=SUCCESS)
         if not members:
             return connect.wait(rc=SUCCESS)
+        before = len(newcomer.logs)
         wait_until(
-            lambda: connect.result or any("for admission" in text for _, text in newcomer.logs),
+            lambda: connect.result or any("for admission" in text for _, text in newcomer.logs[before:]),
             f"the end of {connect!r}, or its wait for the next update",
         )
         return self.let_in(connect, members)
 
     def id_of(self, peer):
         """Returns the peer's latest name in the master's messages: the first letters of its id."""
-        names = (f" '{peer.name}' ", f":{peer.pid}' ")
+        names = peer.names()
 
         def found():
             for _, text in reversed(self.master.lines):
@@ -507,7 +512,7 @@ class Run:
                 if all(vote.result for vote in votes):
                     return True
                 late = connect.result and len(votes) == len(members)
-                if late and self.id_of(newcomer) in members[0].do("waits")["text"]:
+                if late and any(name in members[0].do("waits")["text"] for name in newcomer.names()):
                     votes.append(newcomer.start("update"))
                 return None
 
