@@ -348,6 +348,7 @@ class Member(Outsider):
     reduce."""
 
     votes_on = True
+    ended = ()  # operations that it names when it acknowledges a view
 
     def on_warm_up(self, fields):
         super().on_warm_up(fields)
@@ -367,7 +368,7 @@ class Member(Outsider):
     def on_epoch_change(self, fields):
         if fields["view_changed"]:
             self.view = fields["epoch"]
-            self.say("view_ack", view=self.view)
+            self.say("view_ack", view=self.view, instances=self.ended)
 
     @property
     def others(self):

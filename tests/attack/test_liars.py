@@ -15,7 +15,6 @@ import wire
 from harness import check, equal, figure
 from honest import Run
 from loops import BULK, SMALL
-from phases import PATIENT
 from proxy import Proxy, behind_proxy
 from roles import LyingDonor, Mutant, Recorder, dial, pour
 from states import MIB, define, same, votes
@@ -69,7 +68,7 @@ def _donor_lies():
 
 def _lying_donors(run, lies):
     run.environment["PCCL_WHERE_MS"] = "20"
-    honest = Run(run, count=1, loop=False, **PATIENT)
+    honest = Run(run, count=1, loop=False)
     relays = []
     for kind in (Proxy, LyingDonor):
         donor, relay = behind_proxy(run, kind)

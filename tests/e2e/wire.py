@@ -110,7 +110,7 @@ class Connection:
         self.closed = False
 
     def send(self, data):
-        """Returns false if the other side has closed it."""
+        """Returns false if the other side has closed it, whose last bytes can still be received."""
         view = memoryview(data)
         while view:
             try:
@@ -118,7 +118,6 @@ class Connection:
             except BlockingIOError:
                 select.select([], [self.socket], [], 5)
             except OSError:
-                self.closed = True
                 return False
         return True
 
