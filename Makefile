@@ -5,9 +5,9 @@ SEED ?= 1
 N ?= 300
 T ?= wire
 FUZZ_SECONDS ?= 60
-# How many tests at once: most wait most of their time, but under sanitizers less of it.
+# How many tests at once: most wait most of their time, but under sanitizers, which .ci/run runs side by side, less of it.
 PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
-JOBS = $(shell expr $(if $(filter asan tsan,$@),3,4) '*' $(PROCESSORS))
+JOBS = $(shell expr $(if $(filter asan tsan,$@),3,6) '*' $(PROCESSORS))
 BUILD := build/default
 PROGRAMS := build/programs
 # CONFIG=nightly: also the tests that only `make nightly` runs.
