@@ -1,6 +1,7 @@
 #include "topology/lines.h"
 
-enum { FREE_PERCENT = 70 }; /* if crossing links have this percentage of the rate within a site, they share no line */
+/* if links between sites reach this percentage of the rate within a site, they share no line */
+enum { FREE_PERCENT = 70 };
 
 /* ---- sites ---- */
 
@@ -15,7 +16,7 @@ static void join_sites(uint32_t *sites, uint32_t count, uint32_t kept, uint32_t 
         sites[i] = sites[i] == gone ? kept : sites[i];
 }
 
-/* Sets the site of each member, as the index of one member of the site. */
+/* Identifies the site of each member by the index of one of the site's members. */
 static void find_sites(const struct pccl_pairs *pairs, uint32_t *sites)
 {
     for (uint32_t i = 0; i < pairs->count; i++)
@@ -34,7 +35,7 @@ static uint64_t rate_of(const struct pccl_pairs *pairs, uint32_t member, uint32_
     return sends ? pairs->rates[member][other] : pairs->rates[other][member];
 }
 
-/* Sorts `values` and returns the median, of two middle values the lower; 0 if count is 0. */
+/* Sorts `values` and returns the median, or the lower of the two middle values; 0 if count is 0. */
 static uint64_t median_of(uint64_t *values, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)

@@ -30,7 +30,10 @@ static uint32_t places_for(const struct pccl_matrix *matrix, uint32_t needed)
     return (uint32_t)pccl_max_u64(needed, pccl_min_u64(roomy, PCCL_PEERS_MAX));
 }
 
-/* Spreads the rows, which are packed at the beginning, starting with the last one. */
+/*
+ * Moves the rows of a matrix of `before` columns to their places in one of `now` columns, in the same memory. Starts
+ * with the last row, so that none is overwritten.
+ */
 static void spread_rows(struct pccl_figure *figures, uint32_t before, uint32_t now)
 {
     for (uint32_t row = now; row-- > 0;) {

@@ -1,6 +1,6 @@
 /*
- * Figures of the links between the members of a group, one for each directed pair. A member has the same place while
- * others join and leave. Pure.
+ * Figures of the links between the members of a group, one for each directed pair. A member keeps its place, the index
+ * of its row and column, while others join and leave. Pure.
  */
 #ifndef PCCL_TOPOLOGY_MATRIX_H
 #define PCCL_TOPOLOGY_MATRIX_H
@@ -39,8 +39,8 @@ void pccl_matrix_fini(struct pccl_matrix *matrix);
  */
 PCCL_MUST_CHECK bool pccl_matrix_reserve(struct pccl_matrix *matrix, uint32_t places);
 /*
- * Returns the figure of a pair, from != to. It is all zero (NONE) until it is written. Returns NULL if the place has
- * not been reserved.
+ * Returns the figure of a pair, from != to. It is all zero (NONE) until the caller writes it. Returns NULL if the place
+ * has not been reserved.
  */
 struct pccl_figure *pccl_matrix_at(const struct pccl_matrix *matrix, uint32_t from, uint32_t to);
 /* Deletes the figures of a member that has left its place. */

@@ -3,13 +3,14 @@
 enum {
     WINDOW_LEAST_US = 10000,
     UNKNOWN_RTT_US = 100000,
-    WINDOWS_LEAST = 8,    /* minimum number within the limit, regardless of the round trip */
-    SPANS = 4,            /* number of consecutive spans that must agree: */
-    SCATTER_PART = 8,     /* their differences are at most this fraction of the highest, */
-    TREND_PART = 20,      /* or this fraction if they only rise or only fall */
-    GROWTH_PART = 4,      /* if each span grows by more than this fraction, the link still speeds up */
-    WINDOWS_PER_SPAN = 4, /* maximum; a power of two */
-    WINDOWS_SILENT = 4    /* a window ends without an arrival after this multiple of its duration */
+    WINDOWS_LEAST = 8, /* minimum number of windows within the time limit, even if the round trip is long */
+    SPANS = 4,         /* number of consecutive spans that must agree */
+    SCATTER_PART = 8,  /* spans agree if their rates differ by at most 1/SCATTER_PART of the highest */
+    TREND_PART = 20,   /* 1/TREND_PART applies instead if the rates only rise or only fall */
+    /* a link still speeds up if each span is faster than the previous one by more than 1/GROWTH_PART */
+    GROWTH_PART = 4,
+    WINDOWS_PER_SPAN = 4, /* maximum number of windows in a span; a power of two */
+    WINDOWS_SILENT = 4    /* a window in which nothing arrives is closed after this many times its normal duration */
 };
 
 /* Returns a rate, limited to 64 bits. A time of 0 counts as one microsecond. */
@@ -111,7 +112,7 @@ void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
     }
     struct pccl_meter_mark *mark = &meter->marks[meter->mark_count - 1];
     uint64_t passed_us = last->us - mark->us;
-    if (passed_us == 0) /* delayed samples have the same time */
+    if (passed_us == 0) /* samples that were delayed may have the same time */
         mark->bytes = last->bytes;
     else if (arrived ? passed_us >= meter->window_us : passed_us / WINDOWS_SILENT >= meter->window_us)
         put_mark(meter);
@@ -186,7 +187,7 @@ uint64_t pccl_meter_rate(const struct pccl_meter *meter)
     if (late > 0)
         return late;
     /*
-     * There is a single sample, or a stall for most of the time. The rate is low, but not 0, because data has arrived.
+     * There was only one sample, or a stall for most of the time. The rate is low, but not 0, because data has arrived.
      */
     return pccl_max_u64(rate_of(meter->last.bytes, meter->last.us - meter->begun_us), 1);
 }

@@ -30,14 +30,14 @@ struct pccl_meter {
 /* Begins a test. `rtt_us` is the round trip of the idle link; 0 if unknown, which is treated as long. */
 void pccl_meter_begin(struct pccl_meter *meter, uint64_t now_us, uint32_t rtt_us, uint64_t limit_us);
 /*
- * Records the total number of bytes that have arrived until now. Smaller values than before count as the previous ones.
+ * Records the total number of bytes that have arrived until now. A total below the previous one counts as unchanged.
  * Call it also with an unchanged total, when nothing has arrived for a while and before reading the rate at the limit,
  * so that a stalled link does not keep its old rate.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes);
 /*
- * Returns true if the test may end, because the rate has settled, which requires at least one byte, or the time has run
- * out.
+ * Returns true if the test may end: the rate has settled, which requires at least one byte, or the time limit has
+ * passed.
  */
 bool pccl_meter_is_done(const struct pccl_meter *meter, uint64_t now_us);
 /*

@@ -81,7 +81,8 @@ static uint32_t next_of(const struct pccl_topology_report *report, uint32_t peer
 
 static void write_links(struct pccl_print *page, const struct pccl_topology_report *report, bool ring_only)
 {
-    uint32_t from = report->count, next = 0; /* looked up once for consecutive links of a peer */
+    /* successor of `from`, looked up once for consecutive links of that peer */
+    uint32_t from = report->count, next = 0;
     for (uint32_t i = 0; i < report->link_count; i++) {
         const struct pccl_topology_link *link = &report->links[i];
         if (ring_only && link->from != from) {

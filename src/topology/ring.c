@@ -86,7 +86,7 @@ static bool repair(struct search *search, bool sideways)
             }
             progress = (count > 3 && fix_pair(search, i, 0, false)) || progress;
             if (next_arbitrary(&numbers) % ++bad_count == 0) {
-                some = i; /* one of the bad pairs, chosen with equal probability */
+                some = i; /* a random one of the bad pairs */
             }
         }
         if (bad_count == 0) {
@@ -107,7 +107,7 @@ static bool backtrack(struct search *search, uint32_t *path)
 {
     const uint32_t taken = UINT32_C(1) << 31, place = ~taken;
     const uint32_t *order = search->order;
-    uint32_t count = search->count, depth = 1, tried = 0; /* candidates at this depth that were tried */
+    uint32_t count = search->count, depth = 1, tried = 0; /* number of candidates that were tried at this depth */
     memset(path, 0, count * sizeof *path);
     path[0] = taken;
     while (depth > 0 && depth < count && search->budget > 0) {

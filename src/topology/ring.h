@@ -1,4 +1,4 @@
-/* Rings over the members of a group. Pure. */
+/* Finds a ring that avoids given pairs of neighbors. Pure. */
 #ifndef PCCL_TOPOLOGY_RING_H
 #define PCCL_TOPOLOGY_RING_H
 

@@ -46,7 +46,7 @@ enum pccl_status pccl_ring_solve(const struct pccl_ring_problem *problem, const 
         struct pccl_ring_worth worth = {0};
         if (exists)
             worth = pccl_ring_worth(problem, found);
-        /* A ring that is not better is not worth a change. */
+        /* The present ring stays unless the new one is better. */
         if (present.exists && pccl_ring_worth_compare(&worth, &present) <= 0) {
             memcpy(found, problem->ring, bytes);
             worth = present;

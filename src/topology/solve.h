@@ -1,5 +1,5 @@
 /*
- * The best ring over the members of a group, given the figures of their links. Pure: the same problem gives the same
+ * Finds the best ring of the members of a group from the figures of their links. Pure: the same problem gives the same
  * ring on every machine.
  *
  * The best ring is the one whose slowest link is as fast as possible; among such rings, the one with the smallest sum
@@ -21,7 +21,7 @@
 #define PCCL_RATE_NONE UINT64_C(0)    /* rate of a link over which no data arrives */
 #define PCCL_RATE_UNKNOWN UINT64_C(1) /* rate of a link without a figure */
 
-enum { PCCL_SOLVE_EXACT_MOST = 12 }; /* up to this many members the answer is always proven */
+enum { PCCL_SOLVE_EXACT_MOST = 12 }; /* with at most this many members, the ring is always proven optimal */
 
 struct pccl_ring_problem {
     uint32_t count;          /* number of members, at least 1 */
@@ -30,7 +30,7 @@ struct pccl_ring_problem {
     /* present ring, each member once; NULL if none exists. May use links without bandwidth */
     const uint32_t *ring;
     uint64_t seed;
-    uint64_t steps; /* limit of the search above PCCL_SOLVE_EXACT_MOST, about the number of links examined */
+    uint64_t steps; /* search limit for more than PCCL_SOLVE_EXACT_MOST members; a step examines about one link */
 };
 
 /* Quality of a ring. */
@@ -45,19 +45,19 @@ int pccl_ring_worth_compare(const struct pccl_ring_worth *a, const struct pccl_r
 
 struct pccl_ring_answer {
     struct pccl_ring_worth worth; /* `exists` is false if no ring exists or, unless `proven`, none was found */
-    bool proven;                  /* true if there is no better ring */
+    bool proven;                  /* true if it is certain that there is no better ring */
 };
 
-/* Usual limits: while a call waits (at most 0.3 s), and in the background (a few seconds). */
+/* Usual step limits: while a call waits (at most 0.3 s), and in the background (a few seconds). */
 #define PCCL_SOLVE_STEPS_QUICK UINT64_C(40000000)
 #define PCCL_SOLVE_STEPS_LONG UINT64_C(500000000)
 
 /*
  * Solves the problem. `ring` has room for `count` numbers, may be problem->ring, and receives the best ring, beginning
- * with member 0; without one it is unchanged. If nothing better is found, the result is the present ring. Above
- * PCCL_SOLVE_EXACT_MOST, go_on (may be NULL) is called about every ten microseconds. If it returns false, the search
- * ends with the best ring so far, within about ten milliseconds for 1,000 members. Returns MEMORY, with `ring` and
- * *answer unchanged, if memory is short.
+ * with member 0; without one it is unchanged. If nothing better is found, the result is the present ring. With more
+ * than PCCL_SOLVE_EXACT_MOST members, go_on (may be NULL) is called about every ten microseconds. If it returns false,
+ * the search ends with the best ring so far, within about ten milliseconds for 1,000 members. Returns MEMORY, with
+ * `ring` and *answer unchanged, if memory is short.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_ring_solve(const struct pccl_ring_problem *problem,
                                                  const struct pccl_memory *memory, bool (*go_on)(void *context),

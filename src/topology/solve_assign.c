@@ -13,7 +13,7 @@ static int64_t price_of(const struct pccl_assign *assign, uint32_t from, uint32_
     return (known == PCCL_TOUR_BANNED ? PCCL_TOUR_BANNED_COST : (int64_t)known) - assign->prices[to];
 }
 
-/* Sets initial prices at which many members can have their cheapest successor. */
+/* Sets initial prices with which many members can be assigned their cheapest successor. */
 static void begin(struct pccl_assign *assign, struct pccl_cover *cover)
 {
     uint32_t count = assign->count;
@@ -59,7 +59,7 @@ static bool augment(struct pccl_assign *assign, struct pccl_cover *cover, uint32
         waiting[to] = to;
     }
     while (end == NO_MEMBER) {
-        /* Continues from `member`, whose own successor, if any, is on a cheapest path. */
+        /* Extends the paths from `member`, whose present successor, if it has one, is the end of a cheapest path. */
         if (member != start)
             own = price_of(assign, member, cover->next[member]);
         uint32_t best = done;

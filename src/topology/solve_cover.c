@@ -261,7 +261,7 @@ static void number_cycles(struct pccl_cover *cover)
     (void)pccl_solve_spend(cover->work, cover->count);
 }
 
-/* Gives the smaller of the two cycles the number of the other. */
+/* Joins two cycles: the members of the smaller one get the number of the other. */
 static void join(struct pccl_cover *cover, uint32_t a, uint32_t b)
 {
     uint32_t gone = cover->cycle[a], kept = cover->cycle[b];

@@ -97,7 +97,7 @@ static uint64_t latency_of(const struct exact *exact, uint32_t from, uint32_t to
 
 static uint64_t sum(uint64_t a, uint64_t b) { return a == UINT64_MAX || b == UINT64_MAX ? UINT64_MAX : a + b; }
 
-/* Returns the last member of the cheapest path through all of the set and on to `to`. */
+/* Returns the last member of the set on the cheapest path that visits the whole set and then `to`. */
 static uint32_t cheapest_end(const struct exact *exact, const uint64_t *latencies, uint32_t set, uint32_t to,
                              uint64_t *latency)
 {

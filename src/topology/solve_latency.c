@@ -195,7 +195,7 @@ static void put_all(struct pccl_tour *tour, const uint32_t *ring)
     (void)pccl_solve_spend(tour->work, tour->count);
 }
 
-/* Continues from a variation of the ring without banned links. Restores the ring if the result is worse. */
+/* Improves a variation of the ring that uses no banned links. Restores the ring if the result is worse. */
 static void vary(struct pccl_tour *tour)
 {
     int64_t cost_before = tour->cost;

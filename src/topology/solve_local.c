@@ -4,7 +4,7 @@
  */
 #include "topology/internal.h"
 
-/* Memory that the two searches share: one block, proportional to count * count. */
+/* Memory shared by the two searches: one block, proportional to count * count. */
 struct local {
     struct pccl_cover cover;
     struct pccl_tour tour;
@@ -59,8 +59,8 @@ static void keep(const struct pccl_ring_problem *problem, const uint32_t *found,
 
 /*
  * Searches for a ring whose slowest link is as fast as the bound allows, then for slower ones by bisection between the
- * rates at which a ring was and was not found. Each search may use a part of the steps, and all together half of them,
- * because the rest is for the latency.
+ * rates at which a ring was and was not found. Each search may use part of the steps, and all together may use half of
+ * them; the rest is for reducing the latency.
  */
 static void find_rate(struct local *local, uint64_t bound, uint32_t *ring, struct pccl_ring_worth *best)
 {

@@ -1,4 +1,4 @@
-/* Quality of a ring, and the remaining budget of work, for all searches. */
+/* Compares rings and counts the steps of all searches. */
 #include "topology/internal.h"
 
 bool pccl_solve_spend(struct pccl_solve_work *work, uint64_t steps)
