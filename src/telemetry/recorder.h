@@ -16,8 +16,9 @@
 #include "wire/wire.h"
 
 enum {
-    PCCL_RECORDER_FLOWS = 4,    /* average number of flows per operation for which there is room */
-    PCCL_RECORDER_IDS = 8,      /* the same for members; equal consecutive lists are stored once */
+    PCCL_RECORDER_FLOWS = 4, /* room for this many flows per operation, on average */
+    /* room for this many members per operation, on average; equal consecutive lists are stored once */
+    PCCL_RECORDER_IDS = 8,
     PCCL_RECORDER_REASONS = 32, /* total number of reasons */
 };
 
@@ -87,7 +88,7 @@ struct pccl_recorder_entry *pccl_recorder_add(struct pccl_recorder *recorder, co
                                               uint32_t count);
 void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                               const struct pccl_text *reason);
-/* Adds the used ones among these flows. `ring` contains the ids by place. */
+/* Adds those of these flows that are in use. `ring` lists the members' ids by place. */
 void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                              const struct pccl_telemetry_flow *flows, uint32_t count, const struct pccl_id *ring);
 /* Returns the latest entry with this number; NULL if it was overwritten or never added. */
@@ -110,10 +111,10 @@ void pccl_recorder_count_attempts(const struct pccl_recorder *recorder);
 /* Reason for which an operation waits for a neighbor. */
 enum pccl_telemetry_wait {
     PCCL_TELEMETRY_NOTHING,
-    PCCL_TELEMETRY_READY,  /* its `ready`: it has not entered the operation, as far as this peer knows */
-    PCCL_TELEMETRY_CREDIT, /* its permission to send more */
+    PCCL_TELEMETRY_READY,  /* for the neighbor's `ready`; it may not have entered the operation */
+    PCCL_TELEMETRY_CREDIT, /* for its permission to send more */
     PCCL_TELEMETRY_ROOM,   /* for the neighbor to receive the data in flight */
-    PCCL_TELEMETRY_DATA,   /* its data */
+    PCCL_TELEMETRY_DATA,   /* for its data */
 };
 /*
  * Returns the operation's wait for the neighbor of this flow. *since_us is the time of the neighbor's last action of
@@ -135,7 +136,7 @@ struct pccl_telemetry_connection {
     uint64_t rate, delivered_bytes, resent_bytes, busy_us;
     uint64_t sampled_us;
     uint64_t ended_us;           /* 0 if it is up */
-    enum pccl_link_end ended_by; /* how the other side or the system ended it */
+    enum pccl_link_end ended_by; /* how the other end or the system ended it */
 };
 
 #endif
