@@ -142,7 +142,7 @@ static bool ask_data(struct pccl_fetch *fetch, uint32_t number)
     return true;
 }
 
-/* Returns true if the window has room for another whole chunk. A message of proofs is not larger. */
+/* Returns true if the window has room for another whole chunk. A message with proofs is never larger. */
 static bool may_be_asked(const struct pccl_fetch_donor *donor)
 {
     return donor->up && !donor->suspected && donor->outstanding_count < PCCL_FETCH_OUTSTANDING_MAX &&

@@ -126,7 +126,7 @@ static void compare(struct pccl_fetch *fetch, bool unequal)
             task->torn = false;
             continue;
         }
-        PCCL_ASSERT(tensor->chunks > 0); /* an empty tensor with another root has been refused */
+        PCCL_ASSERT(tensor->chunks > 0); /* an empty tensor with a different root was refused */
         fetch->missing[unequal]++;
         if (tensor->chunks > 1)
             pccl_list_append(&fetch->unlisted[unequal], &task->node);

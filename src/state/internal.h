@@ -1,6 +1,6 @@
 /*
- * Types and functions that the files of src/state share: state.c stores a peer's own tensors as digests, serve.c
- * answers requests from them, fetch*.c choose a requester's requests and donors.
+ * Types and functions shared by the files of src/state: state.c stores a peer's tensors as digests, serve.c answers
+ * requests from these, fetch*.c choose a requester's requests and donors.
  */
 #ifndef PCCL_STATE_INTERNAL_H
 #define PCCL_STATE_INTERNAL_H
@@ -124,7 +124,7 @@ void pccl_fetch_forget_tasks(struct pccl_fetch *fetch);
 void pccl_fetch_source_lost(struct pccl_fetch *fetch);
 /* Handles the complete roots of the root donor. Returns MALFORMED if they are not the elected ones. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_roots(struct pccl_fetch *fetch, struct pccl_text *reason);
-/* Returns the tensor to the tensors whose list must be requested. */
+/* Puts the tensor back among those whose list must be requested. */
 void pccl_fetch_unlist(struct pccl_fetch *fetch, struct pccl_fetch_task *task);
 /* Handles the complete list of a tensor. Returns MALFORMED if it does not match the root. */
 PCCL_MUST_CHECK enum pccl_status pccl_fetch_take_list(struct pccl_fetch *fetch, uint32_t tensor,

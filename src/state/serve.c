@@ -1,6 +1,6 @@
 #include "state/serve.h"
 
-/* Returns the fault of a request that does not fit this state, or NULL. */
+/* Returns NULL if the request fits this state, otherwise a description of the error. */
 static const char *find_fault(const struct pccl_state *state, const struct pccl_msg_state_want *want)
 {
     if (want->tensor >= state->tensor_count)

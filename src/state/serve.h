@@ -7,8 +7,8 @@
 /*
  * Answers a request. Returns OK and sets *answer to state_proofs or state_data. The list of proofs points into the
  * state or into `roots`, an array of PCCL_STATE_DIGESTS_MAX that the caller provides. The bytes of the named chunk
- * follow the frame of state_data. Returns MALFORMED with a reason if the request is of another round or does not fit
- * this state; the connection is then unusable.
+ * follow the frame of state_data. Returns MALFORMED with a reason if the request belongs to another round or does not
+ * fit this state; the connection is then unusable.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_serve(const struct pccl_state *state, uint64_t round,
                                             const struct pccl_msg_state_want *want, struct pccl_proof *roots,

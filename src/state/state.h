@@ -63,7 +63,7 @@ void pccl_state_fini(struct pccl_state *state);
 uint32_t pccl_state_chunk_length(const struct pccl_tensor *tensor, uint64_t chunk);
 /* Computes the roots and the content from all chunks' digests. */
 void pccl_state_seal(struct pccl_state *state);
-/* Compute the proofs from all chunks' proofs: everything, the root of one tensor, the content. */
+/* Compute proofs from the proofs of the chunks: all roots and the content; the root of one tensor; the content. */
 void pccl_state_prove(struct pccl_state *state);
 void pccl_state_prove_tensor(struct pccl_state *state, uint32_t tensor);
 void pccl_state_prove_content(struct pccl_state *state);
