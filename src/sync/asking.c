@@ -81,7 +81,7 @@ static void end_chunk(struct pccl_sync_asker *asker)
         return;
     synchronizer->received += asker->arrival.length;
     publish_progress(synchronizer, machine_of(asker));
-    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works, so its attempts are counted from here */
+    pccl_sync_line_of(link->line)->donor->tried = 1; /* the donor works, so earlier attempts no longer count */
 }
 
 /* Returns the destination of the chunk's bytes, or NULL with a reason if a device has failed. */

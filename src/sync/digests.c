@@ -13,7 +13,7 @@
 enum {
     RUN_CHUNKS = 8,
     THREADS_USUAL = 8,           /* enough to saturate one processor's memory */
-    THREAD_BYTES_MIN = 32 << 20, /* less work would end before another thread had started */
+    THREAD_BYTES_MIN = 32 << 20, /* minimum work per thread; less would be done before another thread had started */
 };
 
 struct work {
@@ -200,7 +200,7 @@ static enum pccl_status do_all(struct work *work, uint32_t threads, struct pccl_
         }
     if (atomic_load_explicit(&work->next, memory_order_relaxed) >= work->state->chunk_count)
         return PCCL_OK;
-    /* All threads have left before all chunks were taken. */
+    /* The threads were stopped before they had taken all chunks. */
     return pccl_fail(reason, PCCL_ABORTED, "%s", pccl_status_text(PCCL_ABORTED));
 }
 

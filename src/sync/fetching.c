@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Pauses before the second and later attempts, as fractions of the patience. */
+/* Divisors of the patience; the results are the pauses before the second and later attempts. */
 static const uint32_t pauses[PCCL_SYNC_ATTEMPTS_MAX - 1] = {40, 10, 2};
 
 static const struct pccl_worker_role asking;
@@ -88,7 +88,7 @@ static void give_up(struct pccl_synchronizer *synchronizer, struct pccl_sync_don
     release_donor(donor);
 }
 
-/* Ends a connection that is lost or could not be opened. */
+/* Ends a connection that was lost or could not be opened. */
 static void end_line(struct pccl_sync_line *line, const struct pccl_text *reason)
 {
     struct pccl_sync_donor *donor = line->donor;

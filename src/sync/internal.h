@@ -12,9 +12,10 @@
 #include "sync/synchronizer.h"
 
 enum {
-    PCCL_SYNC_SLOTS = 4,                   /* number of connections to a donor over a long path */
-    PCCL_SYNC_ATTEMPTS_MAX = 4,            /* attempts to reach a donor */
-    PCCL_SYNC_DONORS_KNOWN_MAX = 64,       /* maximum number of named donors; most of them wait for a seat */
+    PCCL_SYNC_SLOTS = 4,        /* number of connections to a donor over a long path */
+    PCCL_SYNC_ATTEMPTS_MAX = 4, /* attempts to reach a donor */
+    /* maximum number of named donors, of which PCCL_STATE_DONORS_MAX have a seat */
+    PCCL_SYNC_DONORS_KNOWN_MAX = 64,
     PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* maximum number of answers in preparation per connection */
     PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* maximum number of connections per requester */
     PCCL_SYNC_VISIT_BYTES = 2 << 20,       /* limit of bytes per visit, so that one link does not delay the others */
@@ -69,12 +70,12 @@ struct pccl_sync_fetching {
     bool begun;                 /* true once the first donor was named, which specifies the content */
     bool takes_unequal;
     bool touched;
-    bool broken; /* true if no donor can help; last_reason explains it */
+    bool broken; /* true if no donor can help; last_reason says why */
     struct pccl_sync_donor *donors;
     bool seats[PCCL_STATE_DONORS_MAX]; /* seats in use */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
     uint64_t alone_us;            /* time since which no donor can help; UINT64_MAX if one can */
-    struct pccl_text last_reason; /* why the most recently lost donor was lost */
+    struct pccl_text last_reason; /* reason of the last loss of a donor */
 };
 
 /* The plan in the inbox. */
