@@ -13,7 +13,7 @@ struct answerer {
     uint64_t reported, reported_us; /* bytes and time of the last flood_seen */
 };
 
-static uint8_t *const discarded = NULL; /* destination of filler, which is discarded */
+static uint8_t *const discarded = NULL; /* destination that makes the channel discard the filler */
 
 static struct answerer *answerer_of(struct pccl_worker_link *link)
 {

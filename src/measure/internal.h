@@ -9,16 +9,18 @@
 #include "topology/meter.h"
 
 enum {
-    PCCL_MEASURE_ECHOES = 3,      /* number of echoes that measure the round trip of the idle path */
-    PCCL_MEASURE_JOIN_RTTS = 4,   /* number of round trips by which the other connections may delay the load, */
-    PCCL_MEASURE_JOIN_US = 20000, /* plus this time */
+    PCCL_MEASURE_ECHOES = 3, /* number of echoes that measure the round trip of the idle path */
+    /* the start of the load waits for the other connections for at most this many round trips */
+    PCCL_MEASURE_JOIN_RTTS = 4,
+    PCCL_MEASURE_JOIN_US = 20000, /* time added to these round trips, in microseconds */
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
-    /* minimum number of windows with which the meter's figure is valid even if the path breaks */
+    /* minimum number of windows for which the meter's figure is valid even if the path breaks */
     PCCL_MEASURE_WINDOWS_LEAST = 4,
     /* Limit for each direction in one visit, so that one connection does not delay the others. */
     PCCL_MEASURE_VISIT_BYTES = 512 << 10,
-    PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* flood_seen is sent after this number of bytes */
-    PCCL_MEASURE_SEEN_US = 2000,         /* or after this time, whichever is first */
+    PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* number of unreported bytes at which flood_seen is sent */
+    /* time after the last flood_seen at which it is sent even for fewer bytes */
+    PCCL_MEASURE_SEEN_US = 2000,
     /* Length of the head of a flood: the header of the frame and the length of the filler. */
     PCCL_MEASURE_FLOOD_HEAD = PCCL_FRAME_HEADER_BYTES + 4,
     PCCL_MEASURE_FLOOD_BYTES = PCCL_MEASURE_FLOOD_HEAD + PCCL_FLOOD_BYTES_MAX,
@@ -48,7 +50,7 @@ struct pccl_measure_test {
     struct pccl_worker_line lines[PCCL_POOL_MAX];
     uint32_t streams;
     bool declined;          /* true if the tested peer has refused */
-    bool failed;            /* true if it failed before there was a figure, or the peer sent false reports */
+    bool failed;            /* true if it failed before there was a figure, or because the peer sent false reports */
     enum pccl_link_end how; /* how the last connection ended */
     uint32_t rtt_us;        /* UINT32_MAX if unknown */
     uint32_t echoes;        /* number of answered echoes */

@@ -8,7 +8,7 @@
 
 #include "net/worker.h"
 
-/* A request of the master to measure the path to one peer. */
+/* A request from the master to measure the path to one peer. */
 struct pccl_measure_order {
     uint64_t test;
     struct pccl_id peer, ticket;

@@ -137,7 +137,7 @@ static bool is_connected(const struct pccl_measure_test *test)
 static void end(struct pccl_worker_link *link)
 {
     struct pccl_measure_test *test = test_of(link);
-    /* 0 after a false report */
+    /* 0 if the connection ended because of a false report */
     enum pccl_link_end how = link->channel.ended ? pccl_channel_evidence(&link->channel) : 0;
     pccl_log_line(&link->worker->config.log, how ? PCCL_LOG_INFO : PCCL_LOG_WARN,
                   "measure: a connection to peer %s closed: %s", pccl_id_str(&link->peer),
