@@ -9,7 +9,7 @@
 
 /* Executes the command. Writes the result and a sentence into event->result. */
 void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *event);
-/* Records that this member requests its drain in a vote. */
+/* Records that this member's vote requests its drain. */
 void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote);
 /* Returns true if a draining member waits for a topology update. */
 bool pccl_master_has_drained(const struct pccl_master *m);

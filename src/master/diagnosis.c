@@ -15,8 +15,8 @@
 
 /*
  * Fills `waits` with the members that have not contributed to the tiny operation whose outcome `from` waits for.
- * Returns their number, limited to PCCL_TELEMETRY_WAITS_MAX, or 0 while most members are missing, because then the
- * waiting ones were early.
+ * Returns their number, limited to PCCL_TELEMETRY_WAITS_MAX, or 0 while most members are missing, because in that case
+ * the waiting ones are only early.
  */
 static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from,
                             const struct pccl_msg_sight *telemetry, struct pccl_seen_wait *waits)
@@ -185,7 +185,7 @@ static void publish(struct pccl_master *m, struct pccl_peer_group *group)
     send_verdicts(m, group);
 }
 
-/* Also compares existing suspicions without new reports, because a hanging operation may have ended. */
+/* While suspicions exist, compares even without new reports, because a hanging operation may have ended. */
 void pccl_master_decide_verdicts(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {

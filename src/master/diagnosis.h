@@ -16,12 +16,12 @@ void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 /* Ends the verdicts about a member and frees its reports. Call before the member leaves the ring. */
 void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remote);
 void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: compares reports, logs verdicts and sends them to the members. */
+/* Stage of a step (state.h): compares reports, logs verdicts and sends them to the members. */
 void pccl_master_decide_verdicts(struct pccl_master *m);
 
 /* ---- slow peers ---- */
 
-/* Returns false and sets `reason` if this newcomer must stay out for now. */
+/* Returns false and sets `reason` if this newcomer was expelled as slow and must not rejoin yet. */
 PCCL_MUST_CHECK bool pccl_master_may_rejoin(struct pccl_master *m, const struct pccl_msg_hello *hello,
                                             const struct pccl_address *address, uint32_t pass,
                                             struct pccl_text *reason);

@@ -1,4 +1,4 @@
-/* Functions that the files of diagnosis share. */
+/* Functions shared by the diagnosis*.c files. */
 #ifndef PCCL_MASTER_DIAGNOSIS_INTERNAL_H
 #define PCCL_MASTER_DIAGNOSIS_INTERNAL_H
 
@@ -30,8 +30,8 @@ void pccl_master_expel_slow_peer(struct pccl_master *m, struct pccl_peer_group *
 /* ---- diagnosis_slow_links.c ---- */
 
 /*
- * Starts the search for a better ring if the present one has a slow link, and adopts a ring that is ready if this pays
- * off. Call after a comparison.
+ * Starts the search for a better ring if the present one has a slow link, and adopts a better ring that is ready if the
+ * change pays off. Call after a comparison.
  */
 void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group *group);
 /* Handles the end of a verdict on a slow link. */

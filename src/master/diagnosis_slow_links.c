@@ -67,7 +67,7 @@ static const struct pccl_witness *find_delayed(const struct pccl_master *m, cons
         const struct pccl_remote *one = pccl_master_find(m, &entry->peer), *other = pccl_master_find(m, &entry->other);
         if (one == NULL || other == NULL)
             continue;
-        /* a verdict may confuse the two directions */
+        /* a verdict may name the wrong direction */
         const struct pccl_witness *witness = fresh_witness(m, pccl_master_are_neighbors(one, other) ? one : other);
         if (witness != NULL && witness->ring_left > (delayed != NULL ? delayed->ring_left : 0))
             delayed = witness;
@@ -83,8 +83,8 @@ static uint64_t time_us(uint64_t bytes, uint64_t rate)
 }
 
 /*
- * Returns true if finishing along the present ring takes longer than restarting along the better one, by a quarter and
- * GAIN_US_LEAST.
+ * Returns true if finishing along the present ring takes longer than restarting along the better one by at least a
+ * quarter of the latter time plus GAIN_US_LEAST.
  */
 static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -145,9 +145,9 @@ static void note_direction(struct pccl_master *m, const struct pccl_remote *from
 }
 
 /*
- * Records the rate of a slow link, in both directions if the ring uses both, because a verdict may confuse them. If no
- * optimization has tested the other links, they are assumed to have the usual rate until traffic shows another. Returns
- * false if out of memory.
+ * Records the rate of a slow link, in both directions if the ring uses both, because a verdict may name the wrong one.
+ * If no optimization has tested the other links, they are assumed to have the usual rate until traffic shows another.
+ * Returns false if out of memory.
  */
 static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry,
                       const struct pccl_remote *from, const struct pccl_remote *to)

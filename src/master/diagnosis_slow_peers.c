@@ -13,7 +13,7 @@ enum {
     /* length of the first cool-down as a multiple of the limit; each further one is twice as long */
     COOL_DOWN_LIMITS = 4,
     DOUBLINGS_MAX = 6,
-    GOOD_COOL_DOWNS = 4, /* an expulsion is forgotten after this many more cool-downs */
+    GOOD_COOL_DOWNS = 4, /* an expulsion is forgotten this many times the length of its cool-down after it */
 };
 
 /* Returns true if this class of verdict can lead to an expulsion. */
@@ -95,7 +95,7 @@ static struct pccl_cool_down *find(struct pccl_master *m, const struct known_by 
     return found;
 }
 
-/* Returns a new record; if the table is full, the one that expires first. Returns NULL if out of memory. */
+/* Returns a free record or, if the table is full, the one that expires first. Returns NULL if out of memory. */
 static struct pccl_cool_down *place_for_one(struct pccl_master *m)
 {
     if (m->cooling_count == PCCL_COOL_DOWNS_MAX) {

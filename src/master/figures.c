@@ -50,7 +50,7 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
         copy_edge(remote, figure);
 }
 
-/* Copies the links of a group if all of them fit. */
+/* Copies the link figures of a group if all of them fit. */
 static void copy_links(struct pccl_peer_group *group, struct pccl_figures *figures, uint32_t *used)
 {
     uint32_t count = group->ring_count;

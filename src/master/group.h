@@ -14,8 +14,8 @@ struct pccl_remote; /* master/remote.h */
 struct pccl_peer_group {
     struct pccl_table_node by_number;
     uint32_t number;
-    bool changed; /* the pending epoch change concerns this group */
-    bool replans; /* ... and only its ring, so operations under way restart */
+    bool changed; /* true if the pending epoch change concerns this group */
+    bool replans; /* true if that change affects only the ring, so that operations under way restart */
     struct pccl_epoch view;
     /* last view that was not just a re-plan; may equal `view` */
     struct pccl_epoch firm;
@@ -33,20 +33,20 @@ struct pccl_peer_group {
     uint32_t place_count, place_capacity;
     struct pccl_tuning tuning;
 
-    bool sync_due;                          /* a change in the open round has not been processed */
-    const struct pccl_remote *sync_news;    /* ... member whose part has changed; NULL if several have */
+    bool sync_due;                          /* true if a change in the open round has not been processed */
+    const struct pccl_remote *sync_news;    /* member whose part has changed in that round; NULL if several have */
     bool sync_planned;                      /* true once the open round has elected a content */
     uint8_t sync_outcome, optimize_outcome; /* outcomes of the last rounds; the reasons explain failures */
     struct pccl_text sync_reason, optimize_reason;
     uint64_t sync, revision;      /* open round; next revision, 0 if not set yet */
-    bool sync_proven;             /* the proof of the elected content is known */
+    bool sync_proven;             /* true if the proof of the elected content is known */
     struct pccl_proof sync_proof; /* 0 if no majority could compute it */
     uint64_t sync_revision;       /* elected revision of the open round, or of the last one */
 
     struct pccl_verdicts verdicts;
     uint64_t slow_removed_us; /* time of the last expulsion for slowness; 0: never */
-    bool has_news;            /* a member has reported since the last comparison */
-    bool verdicts_unsent;     /* the members have not received the latest change of the verdicts */
+    bool has_news;            /* true if a member has reported since the last comparison */
+    bool verdicts_unsent;     /* true if the members have not received the latest change of the verdicts */
 
     uint64_t decisions, stable;
     uint32_t behind; /* number of members that were sent outcomes and have acknowledged none beyond `stable` */

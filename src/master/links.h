@@ -17,7 +17,7 @@
 
 /* ---- questions ---- */
 
-/* Returns NULL if the peer was not asked for this link. */
+/* Returns the record of this link at the peer that dials it; NULL if the master has not requested the link. */
 struct pccl_link_intent *pccl_master_find_intent(const struct pccl_remote *from, const struct pccl_id *to);
 /* Returns true if the link from `from` to `to` is up, or if both are the same peer. */
 bool pccl_master_holds_link(const struct pccl_remote *from, const struct pccl_remote *to);
@@ -64,7 +64,7 @@ void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *
 void pccl_master_age_hubs(struct pccl_master *m);
 /* Fills in the present hubs of the group. There is no hub if its size does not allow hubs. */
 void pccl_master_list_hubs(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_cost *cost);
-/* Returns true if this link belongs to a present hub, even if no view lists that hub yet. */
+/* Returns true if this link is one of a present hub, even if no view lists that hub yet. */
 bool pccl_master_is_link_of_hub(const struct pccl_master *m, const struct pccl_remote *from,
                                 const struct pccl_remote *to);
 /* Requests the missing links of the group's hubs. */
@@ -97,16 +97,16 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 
 /* ---- the master's own dials ---- */
 
-/* Dials the peer's port. If a dial is under way, dials once more after it. */
+/* Dials the peer's port. If a dial is under way, dials once more when that has ended. */
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
 /* Handles the result of a dial (PROBED). */
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
-/* Dials the port again if that is due. */
+/* Dials the port again if the time for that has come. */
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- links that have failed ---- */
 
-/* ---- failed links ---- */
+/* Stage of a step (state.h): decides on links that were not restored in time. */
 void pccl_master_decide_failed_links(struct pccl_master *m);
 /* Chooses a ring without the failed links, if one exists. Call when a new view is due anyway. */
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group);

@@ -27,7 +27,7 @@ static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 
 static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->row_words * 8; }
 
-/* Collects a group's bad edges and, with `failing`, the edges that fail at present. Returns false if out of memory. */
+/* Collects a group's bad edges and, with `failing`, the edges that are failing now. Returns false if out of memory. */
 static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
 {
     pairs->count = group->ring_count;

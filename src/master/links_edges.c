@@ -65,7 +65,7 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
             !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
-            return 2; /* callers do not distinguish higher counts */
+            return 2; /* callers need no higher count */
         first = &edge->from;
     }
     if (alone != NULL)
@@ -73,7 +73,7 @@ uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct p
     return first != NULL;
 }
 
-/* ---- time of the decision ---- */
+/* ---- when failed links are decided ---- */
 
 bool pccl_master_ends_of(const struct pccl_master *m, const struct pccl_edge *edge, struct pccl_remote **from,
                          struct pccl_remote **to)

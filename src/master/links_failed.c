@@ -54,7 +54,7 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
  * Gives up an edge of the ring (PROTOCOL 9.4): changes to another ring if one exists, or else removes one end. The
  * rules, in this order: the dialed end if it reports that it accepts no links, the end with fewer good edges, the end
  * that does not answer, the younger end. A sender whose report is not confirmed is removed instead. Before that, the
- * master waits at most for the silence limit while its own dial of the other end is under way or that end has not
+ * master waits, for the silence limit at most, while its own dial of the other end is under way or that end has not
  * answered.
  */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
@@ -113,7 +113,7 @@ static void give_up_ring_edges(struct pccl_master *m)
     }
 }
 
-/* Returns the time at which the last failing edge of the group's ring is decided; 0 if none fails. */
+/* Returns the time by which all failing edges of the group's ring will have been decided; 0 if none is failing. */
 static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_peer_group *group)
 {
     uint64_t at_us = 0;
@@ -128,9 +128,9 @@ static uint64_t ring_decided_at(const struct pccl_master *m, const struct pccl_p
 }
 
 /*
- * Gives up edges outside the ring without removing a peer: the members stop exchanging directly, and subgroups that use
- * the edge end. Waits if the ring is about to change or an end is about to be removed as silent, because one view can
- * cover both: one death causes one failure.
+ * Gives up edges outside the ring without removing a peer: the members stop exchanging directly, and subgroups that
+ * depend on the edge are ended. Waits if the ring is about to change or an end is about to be removed as silent,
+ * because one view can cover both, so that one death causes only one failure.
  */
 static void give_up_edges_beside(struct pccl_master *m)
 {

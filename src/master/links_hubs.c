@@ -19,7 +19,8 @@ static bool may_have_hubs(const struct pccl_master *m, const struct pccl_peer_gr
 enum hubs { NO_HUB, ROOT_FROM_ALL, ROOT_TO_ALL, ALL_FROM_ALL };
 
 /*
- * Returns the hubs that this kind of operation needs for direct exchange. Along the ring, others would relay its data.
+ * Returns the hubs that this kind of operation needs for direct exchange. Without them, other members would relay its
+ * data along the ring.
  */
 static enum hubs hubs_for(uint8_t collective)
 {

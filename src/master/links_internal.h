@@ -1,4 +1,4 @@
-/* Functions that the files of links share. */
+/* Functions shared by the links_*.c files. */
 #ifndef PCCL_MASTER_LINKS_INTERNAL_H
 #define PCCL_MASTER_LINKS_INTERNAL_H
 
@@ -18,7 +18,10 @@ void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *f
 
 /* ---- links_edges.c ---- */
 
-/* Returns NULL if nothing was reported. */
+/*
+ * Returns the edge that stores the report of `from` about its link to `to` or, with `incoming`, from `to`; NULL if
+ * there is none.
+ */
 struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struct pccl_id *from,
                                         const struct pccl_id *to, bool incoming);
 /* Finds both ends. Returns true if they are members of one group that need this link. */
@@ -31,15 +34,15 @@ static inline bool pccl_master_is_failed_dialing(bool incoming, enum pccl_link_e
     return !incoming && how != PCCL_LINK_CLOSED && how != PCCL_LINK_SILENT;
 }
 
-/* Returns true if such an end shows that the process is gone. `strict` accepts only results of a dial. */
+/* Returns true if an end of this kind shows that the process is gone. `strict` accepts only results of a dial. */
 static inline bool pccl_master_is_evidence(enum pccl_link_end how, bool strict)
 {
     return how == PCCL_LINK_REFUSED || how == PCCL_LINK_OTHER || (!strict && how == PCCL_LINK_CLOSED);
 }
 
 /*
- * Returns true if the control connection is up and has received something since then. When a link is lost, the master
- * requests an answer from both ends; an end that stays silent may be dead.
+ * Returns true if the control connection is up and has received something since `since_us`. When a link is lost, the
+ * master requests an answer from both ends; an end that stays silent may be dead.
  */
 static inline bool pccl_master_has_received_since(const struct pccl_remote *remote, uint64_t since_us)
 {

@@ -88,7 +88,7 @@ void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_arm(m, remote->look_again_us);
         return;
     }
-    remote->probing = false; /* set while the dial waits for its time */
+    remote->probing = false; /* it stayed set until the time of this dial */
     pccl_master_probe(m, remote);
 }
 
@@ -98,7 +98,7 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     if (remote == NULL || remote->departing)
         return;
     if (!event->answered && event->how == 0) {
-        probe_again_later(m, remote); /* `probing` stays set until a dial has taken place */
+        probe_again_later(m, remote); /* `probing` stays set until that dial */
         return;
     }
     remote->probing = false;
@@ -198,7 +198,7 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
         edge->act_us = m->now_us + m->config.settle_ms * UINT64_C(1000);
         pccl_master_arm(m, edge->act_us);
     }
-    look = look || is_new; /* the report alone decides nothing */
+    look = look || is_new; /* a report alone proves nothing */
     if (look && to->verified)
         pccl_master_probe(m, to);
 }

@@ -279,7 +279,8 @@ static void dispatch_member(struct pccl_master *m, struct pccl_remote *from, con
         note_training(m, from, &msg->as.training);
         return;
     }
-    from->untried = from->untried && msg->type == PCCL_MSG_view_ack; /* a view_ack is not the result of a call */
+    /* a view_ack does not result from a call of the application */
+    from->untried = from->untried && msg->type == PCCL_MSG_view_ack;
     switch (msg->type) {
     case PCCL_MSG_vote: pccl_master_vote(m, from, &msg->as.vote); break;
     case PCCL_MSG_withdraw: pccl_master_withdraw(m, from, msg->as.withdraw.kind, msg->as.withdraw.round); break;

@@ -47,7 +47,7 @@ enum pccl_master_event_kind {
     PCCL_MASTER_RECEIVED, /* a frame arrived */
     PCCL_MASTER_GARBAGE,  /* undecodable bytes arrived (`reason`); the machine answers and closes */
     PCCL_MASTER_PROBED,   /* result of a probe effect */
-    PCCL_MASTER_IDLE,     /* all readable input has been stepped; departures take effect now */
+    PCCL_MASTER_IDLE,     /* all readable input has been passed in; departures take effect now */
     PCCL_MASTER_TICK,     /* the deadline has passed */
     PCCL_MASTER_SOLVED,   /* result of a solve effect */
     PCCL_MASTER_COMMAND,  /* an operator's command */
@@ -122,7 +122,7 @@ struct pccl_master_effects {
 
 struct pccl_master; /* master/state.h */
 
-/* Returns NULL if out of memory. Copies config, memory and effects. */
+/* Creates the machine. Returns NULL if out of memory. Copies config, memory and effects. */
 struct pccl_master *pccl_master_create(const struct pccl_master_config *config, const struct pccl_memory *memory,
                                        const struct pccl_master_effects *effects, uint64_t now_us);
 void pccl_master_destroy(struct pccl_master *master);
@@ -138,7 +138,7 @@ struct pccl_master_counts {
     bool recovering;
 };
 struct pccl_master_counts pccl_master_count(const struct pccl_master *master);
-/* Calls `each` for the peers with this pass, with the token of the peer's hello. */
+/* Calls `each` for every peer with this pass, and passes the token from the peer's hello. */
 void pccl_master_each_of_pass(const struct pccl_master *master, uint32_t pass,
                               void (*each)(void *context, uint32_t pass, const struct pccl_id *token), void *context);
 

@@ -18,7 +18,10 @@
 
 /* ---- strangers ---- */
 
-/* Handles a new connection (OPENED). Drops the oldest stranger of the most frequent address if there are too many. */
+/*
+ * Handles a new connection (OPENED). If there are too many strangers, drops the oldest one from the address with the
+ * most strangers.
+ */
 void pccl_master_opened(struct pccl_master *m, const struct pccl_master_event *event);
 /* Handles the first message of a connection, which must be a hello. Frees the stranger. */
 void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *stranger,
@@ -27,14 +30,17 @@ void pccl_master_stranger_received(struct pccl_master *m, struct pccl_stranger *
 void pccl_master_refuse(struct pccl_master *m, pccl_conn conn, enum pccl_refusal code, const char *reason);
 /* Frees the stranger; its connection stays open. */
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger);
-/* Stage: refuses strangers that sent no hello in time. */
+/* Stage of a step (state.h): refuses strangers that sent no hello in time. */
 void pccl_master_expire_strangers(struct pccl_master *m);
 
 /* ---- newcomers ---- */
 
-/* Marks the newcomers that could be admitted now (remote->eligible), in ring order per group. Returns their number. */
+/*
+ * Marks the newcomers that could be admitted now (remote->eligible), those of each group in the order in which they
+ * would join the ring. Returns their number.
+ */
 uint32_t pccl_master_eligible(struct pccl_master *m);
-/* Stage: requests the links of newcomers and refuses those whose links are not up in time. */
+/* Stage of a step (state.h): requests the links of newcomers, and refuses newcomers whose links are not up in time. */
 void pccl_master_plan_warm_up(struct pccl_master *m);
 /* Schedules this group's newcomers for the next plan, because their links or needs may have changed. */
 void pccl_master_recheck_queue(struct pccl_master *m, uint32_t group_number);
@@ -75,7 +81,7 @@ void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *
 void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 /*
  * Marks the groups whose cost data differ from their view as changed: direct exchange has become possible, a hub has
- * ended, or a figure has moved (wire/cost.h). Returns their number; sets `why` if there are any.
+ * ended, or a figure has changed significantly (wire/cost.h). Returns their number; sets `why` if there are any.
  */
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
 /* Sends the epoch to one member, with the ring if the member's group has changed. */
@@ -86,7 +92,7 @@ struct pccl_member pccl_master_as_member(const struct pccl_remote *remote);
 
 /* ---- departures ---- */
 
-/* Stage: removes all departing peers, in one view unless there are too many. */
+/* Stage of a step (state.h): removes all departing peers, in one view unless there are too many. */
 void pccl_master_expel_departing(struct pccl_master *m);
 /* Frees a peer that is in no ring, with everything it owns. */
 void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
@@ -101,7 +107,10 @@ void pccl_master_expect_older_run(struct pccl_master *m);
 void pccl_master_end_run(struct pccl_master *m);
 /* Returns true if this run has ended in this boot. */
 bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *lineage);
-/* Stage: lets the newcomer that has waited longest found a run if there is no member and no older run can return. */
+/*
+ * Stage of a step (state.h): lets the newcomer that has waited longest found a run if there is no member and no older
+ * run can return.
+ */
 void pccl_master_start_run_if_empty(struct pccl_master *m);
 
 #endif

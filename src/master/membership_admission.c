@@ -89,7 +89,9 @@ void pccl_master_expire_strangers(struct pccl_master *m)
 
 /* ---- removed peers ---- */
 
-/* Refuses a removed peer. A drained peer receives that code, because after another code it would connect again. */
+/*
+ * Refuses a removed peer. A drained peer is always refused with DRAINED, because it would reconnect after another code.
+ */
 static void refuse_removed(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal why,
                            const struct pccl_text *reason)
 {
@@ -295,8 +297,8 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
 
 /*
  * Returns true if this claim to an older run is accepted. Any peer can claim to be a member of an older run than the
- * present one, so the master counts the peers with the same claim. It accepts the claim of two peers against a run that
- * has just been founded, and against a recovering run the claim of more peers than have returned to it.
+ * present one, so the master counts the peers with the same claim. A claim replaces a run that has just been founded if
+ * two peers make it, and a recovering run if more peers make it than have returned to that run.
  */
 static bool is_believed(struct pccl_master *m, const struct pccl_msg_hello *hello, const struct pccl_id *lineage)
 {

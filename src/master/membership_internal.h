@@ -1,4 +1,4 @@
-/* Functions that the files of membership share. */
+/* Functions shared by the membership*.c files. */
 #ifndef PCCL_MASTER_MEMBERSHIP_INTERNAL_H
 #define PCCL_MASTER_MEMBERSHIP_INTERNAL_H
 
@@ -6,11 +6,11 @@
 
 /* ---- membership_queues.c: the newcomers of each group, and their addresses ---- */
 
-/* Returns NULL if no newcomer waits for this group. */
+/* Returns the queue of this group; NULL if no newcomer waits for the group. */
 struct pccl_queue *pccl_master_find_queue(const struct pccl_master *m, uint32_t group_number);
-/* Returns NULL if no newcomer of this address waits. */
+/* Returns the site of this address; NULL if no newcomer from there waits. */
 struct pccl_site *pccl_master_find_site(const struct pccl_master *m, const struct pccl_address *address);
-/* Returns false if out of memory. */
+/* Adds a newcomer to the queue of its group. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_master_enqueue(struct pccl_master *m, struct pccl_remote *remote,
                                          const struct pccl_address *from);
 void pccl_master_recheck_all_queues(struct pccl_master *m);

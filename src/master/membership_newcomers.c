@@ -24,7 +24,7 @@ static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queu
 
 /* ---- room ---- */
 
-/* Returns the newcomer whose address has more newcomers waiting; if both have equally many, the second. */
+/* Returns the newcomer whose address has more newcomers waiting; if the counts are equal, the second. */
 static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 {
     if (a == NULL || b == NULL)
@@ -208,8 +208,8 @@ static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *
 }
 
 /*
- * Returns the number of further first members of groups that may be admitted. It is limited because each change of the
- * members is sent to every member.
+ * Returns the number of first members of new groups that may still be admitted. It is limited because each change of
+ * the membership is sent to every member.
  */
 static uint32_t room_for_firsts(const struct pccl_master *m)
 {

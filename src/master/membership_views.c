@@ -1,6 +1,6 @@
 /*
- * Creates views: their effects, and the messages to members and newcomers (PROTOCOL 1.3, 6). Other files decide on
- * members and on the reason for a view.
+ * Creates views, executes their consequences, and sends them to members and newcomers (PROTOCOL 1.3, 6). Other files
+ * decide on the members of a view and on the reason for it.
  */
 #include "master/membership_internal.h"
 #include "master/links.h"

@@ -310,7 +310,7 @@ static void decide(struct pccl_master *m, struct pccl_peer_group *group, struct 
     for (uint32_t i = 0; i < op->part_count; i++)
         if (op->parts[i].done)
             count_finished(all.members[i]);
-    if (group->newest != op) { /* decided operations are listed in order of their decisions */
+    if (group->newest != op) { /* decided operations are listed in the order in which they were decided */
         *(op->older != NULL ? &op->older->newer : &group->oldest) = op->newer;
         op->newer->older = op->older;
         put_last(group, op);
@@ -442,8 +442,9 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
 }
 
 /*
- * Records a launch (PROTOCOL 7.12). The member that launched last did not wait for others. An exaggerated time only
- * makes the launch an early one, which has no effect, and no launch is later than its `done`.
+ * Records the time of a launch (PROTOCOL 7.12). Only the latest launch counts, because that member did not wait for
+ * others. A member that exaggerates the time since its launch only makes its launch earlier, and no launch is later
+ * than its `done`.
  */
 static void note_launch(const struct pccl_master *m, struct pccl_operation *op, const struct pccl_choice *choice)
 {

@@ -36,7 +36,7 @@ static inline struct pccl_participants pccl_master_participants(const struct pcc
 
 /* Returns the seat of a member of the subgroup; subgroup->count if it is not a member. */
 uint32_t pccl_master_seat_in(const struct pccl_subgroup *subgroup, const struct pccl_remote *remote);
-/* Returns NULL if there is no such subgroup, or if it has ended. */
+/* Returns the subgroup of this name; NULL if none exists or it has ended. */
 struct pccl_subgroup *pccl_master_find_subgroup(const struct pccl_peer_group *group, uint64_t name);
 /* Returns the seat of a participant. */
 static inline uint32_t pccl_master_seat(const struct pccl_operation *op, const struct pccl_remote *remote)
@@ -59,7 +59,7 @@ enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const 
 
 /* ---- the table ---- */
 
-/* Finds an operation, or creates it if `create` is set. Returns NULL if none exists, or no room or memory. */
+/* Finds an operation, or creates it if `create` is set. Returns NULL if there is none, or no room or memory for it. */
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_peer_group *group,
                                              const struct pccl_instance *instance, bool create);
 /*
@@ -104,11 +104,11 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
 void pccl_master_await_again(struct pccl_master *m, struct pccl_peer_group *group);
 /* Forgets the outcomes that every present member has acknowledged. Call after a change of the ring. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: drops the operations of ended eras, whose outcomes no member needs. */
+/* Stage of a step (state.h): drops the operations of ended eras, whose outcomes no member needs. */
 void pccl_master_forget_ended_eras(struct pccl_master *m);
 /* Drops all operations of the group at the end of the run. */
 void pccl_master_drop_operations(struct pccl_master *m, struct pccl_peer_group *group);
-/* Stage: executes the held aborts that are due. */
+/* Stage of a step (state.h): executes the held aborts that are due. */
 void pccl_master_release_held_aborts(struct pccl_master *m);
 /* Schedules the aborts that were held because of a link between these peers, which is up again. */
 void pccl_master_link_restored(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to);

@@ -1,4 +1,4 @@
-/* Functions that the files of operations share. */
+/* Functions shared by the operations*.c files. */
 #ifndef PCCL_MASTER_OPERATIONS_INTERNAL_H
 #define PCCL_MASTER_OPERATIONS_INTERNAL_H
 

@@ -1,6 +1,6 @@
 /*
  * Handles members' messages about operations (PROTOCOL 6), and decides held aborts (operations.c) when the view is
- * acknowledged, the links are up again, or the time is over.
+ * acknowledged, the links are up again, or the time limit has passed.
  */
 #include "master/operations_internal.h"
 #include "master/links.h"

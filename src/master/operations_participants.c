@@ -112,7 +112,10 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
 
 /* ---- links ---- */
 
-/* Returns the first place from `after` on whose member needs a link from place `from`; subgroup->count if none does. */
+/*
+ * Returns the first place, starting at `after`, whose member needs a link from place `from`; subgroup->count if none
+ * does.
+ */
 static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from, uint32_t after)
 {
     for (uint32_t place = after; place < subgroup->count; place++)

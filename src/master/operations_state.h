@@ -55,7 +55,7 @@ struct pccl_operation {
     struct pccl_part *parts;
     /* automatic codec: choice in the first part; after the commit, choice for the next use */
     struct pccl_choice choice;
-    uint64_t launched_us; /* last launch time that members reported, for the same purpose; 0: unknown */
+    uint64_t launched_us; /* automatic codec: latest launch that members reported; 0: unknown */
     bool combined;        /* true if the result of a tiny operation is final */
     uint8_t *result;      /* owned; NULL: empty */
     uint32_t result_bytes;

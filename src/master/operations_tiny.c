@@ -81,7 +81,7 @@ static void fold(struct pccl_master *m, const struct pccl_operation *op, const v
 
 /*
  * Reduces section by section, using the table of sections in the first part. All parts have the same length, so a false
- * table only spoils the sums, which its sender could do anyway.
+ * table can only spoil the sums, as false data from its sender could.
  */
 static void fold_sections(struct pccl_master *m, const struct pccl_operation *op, const void **parts)
 {
@@ -112,7 +112,7 @@ static uint32_t rank_of(const struct pccl_participants *all, uint32_t seat)
     return all->ranks != NULL ? all->ranks[seat] : all->members[seat]->rank;
 }
 
-/* Reduces in ring order. This includes shares of given sizes, which only the members know. */
+/* Reduces whole inputs in ring order. Also used for shares of given sizes, because only the members know the sizes. */
 static void reduce(struct pccl_master *m, const struct pccl_participants *all, const struct pccl_operation *op,
                    const void **parts)
 {

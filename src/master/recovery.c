@@ -33,7 +33,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->claim_count = 0;
     m->founded = m->recovering = true;
     m->founded_by_newcomer = false;
-    pccl_master_expect_older_run(m); /* even if all returned members disappear again */
+    pccl_master_expect_older_run(m); /* in case all returned members disappear again */
     m->run_key = *run_key;
     m->lineage = pccl_secret_digest(run_key);
     m->recovering_since_us = m->now_us;
@@ -326,7 +326,7 @@ static bool may_conclude(struct pccl_master *m, const struct pccl_report *winner
         if (remote != NULL && pccl_master_has_reported(remote))
             continue;
         if (remote != NULL && remote->state == PCCL_REMOTE_PENDING)
-            dead++; /* the last decision admitted it, but it did not receive that and is still a newcomer */
+            dead++; /* the last decision admitted it, but it never received that decision and is still a newcomer */
         else if ((remote == NULL || remote->conn == 0) && is_dead(m, &winner->members[i].peer, here))
             dead++;
     }

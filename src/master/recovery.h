@@ -13,7 +13,7 @@
 
 /* Begins to collect the reports of members of the run with this key. Returns false if out of memory. */
 bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run_key);
-/* Stage: continues the run once all expected members have reported or time is up. */
+/* Stage of a step (state.h): continues the run once all expected members have reported or time is up. */
 void pccl_master_decide_recovery(struct pccl_master *m);
 /* Returns true if newcomers wait and no member of the run has completed a report in time. */
 bool pccl_master_recovery_is_hopeless(const struct pccl_master *m);

@@ -1,13 +1,13 @@
-/* Functions that the files of recovery share. */
+/* Functions shared by the recovery*.c files. */
 #ifndef PCCL_MASTER_RECOVERY_INTERNAL_H
 #define PCCL_MASTER_RECOVERY_INTERNAL_H
 
 #include "master/recovery.h"
 
 /*
- * Upper limit of the random step of inc in a recovery. Two recoveries may not know of each other, for example if the
- * members of the second missed the first. They must not create the same epoch with different contents, because one must
- * be higher if their members meet again.
+ * Upper limit of the random number that a recovery adds to inc. Two recoveries may not know of each other, for example
+ * if the members of the second missed the first. They must not create the same epoch with different contents, because
+ * one must be higher if their members meet again.
  */
 enum { PCCL_INC_SPREAD = 1 << 16 };
 

@@ -55,8 +55,9 @@ static const struct pccl_report *highest_of_group(const struct pccl_master *m, u
 }
 
 /*
- * Restores a group with its members in ring order. Sets `changed` if some member knows another state. A sole member may
- * have launched an operation in a later epoch, which a new view ends. Returns false if out of memory.
+ * Restores a group with its members in ring order. Sets `changed`, so that a new view follows, if some member knows
+ * another state, or if only one member is left, which may have launched an operation in a later epoch. Returns false if
+ * out of memory.
  */
 static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best, uint32_t number)
 {

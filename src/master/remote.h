@@ -50,25 +50,25 @@ struct pccl_remote {
     struct pccl_queue *queue; /* queue of a PENDING peer that is not departing; otherwise NULL */
     struct pccl_site *site;   /* NULL when `queue` is NULL */
     struct pccl_list_node in_queue;
-    bool warming;                           /* queued: its links are requested */
+    bool warming;                           /* queued: true if its links are requested */
     bool eligible;                          /* queued: result of the last pccl_master_eligible */
-    bool unwelcomed;                        /* a member that has not received `welcome` yet */
-    bool untried;                           /* a member that joined an empty group and has made no call yet */
+    bool unwelcomed;                        /* true for a member that has not received `welcome` yet */
+    bool untried;                           /* true for a first member of its group that has made no call yet */
     uint64_t decision_sent, decision_known; /* last outcome sent to it; last outcome that it has acknowledged */
     bool awaits_view_ack;                   /* true if the latest view may still decide operations at this member */
-    uint32_t unacknowledged_views;          /* number of unacknowledged views ... */
-    struct pccl_epoch view_acknowledged;    /* ... which are all later than this one */
+    uint32_t unacknowledged_views;          /* number of views that it has not acknowledged */
+    struct pccl_epoch view_acknowledged;    /* latest view that it has acknowledged */
     uint64_t believed_us;                   /* time at which its report alone last proved a peer's death; 0: never */
-    bool counted;                           /* recovery: its report alone has proved a peer's death */
-    bool verified;                          /* the master has reached its listening port */
+    bool counted;                           /* recovery: true if its report alone has proved a peer's death */
+    bool verified;                          /* true if the master has reached its listening port */
     bool probing, probe_again;
     uint64_t unanswered_us; /* time of the master's failed dial to its port; 0: none */
     /* time of the next dial to its port, because it was closing or no dial was possible; 0: none */
     uint64_t look_again_us;
 
-    bool draining;      /* remove it when the next topology update is decided */
-    bool drains_itself; /* the peer itself requested this */
-    bool departing;     /* remove it at the next IDLE */
+    bool draining;      /* true if it must be removed when the next topology update is decided */
+    bool drains_itself; /* true if the peer itself requested this */
+    bool departing;     /* true if it must be removed at the next IDLE */
     enum pccl_refusal why;
     struct pccl_text reason;
 

@@ -27,7 +27,7 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
         observed_listed = observed_listed || pccl_address_equal(&remote->candidates[i], &remote->observed);
     }
     if (!observed_listed)
-        /* the address that the master sees, which is right if the peer does not know a better one */
+        /* the address that the master sees, which is the right one if the peer does not know its own */
         addresses[count++] = remote->observed;
     return count;
 }

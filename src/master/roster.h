@@ -4,7 +4,7 @@
 
 #include "master/state.h"
 
-/* Returns NULL if no peer has this id. */
+/* Returns the peer with this id; NULL if none exists. */
 struct pccl_remote *pccl_master_find(const struct pccl_master *m, const struct pccl_id *id);
 /* Lists the known addresses of a peer, at most PCCL_CANDIDATES_MAX. Returns their number. */
 uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_address *addresses);
@@ -17,9 +17,9 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
                         ...);
 /* Stores the reason of this removal in case the peer connects again. */
 void pccl_master_note_removed(struct pccl_master *m, const struct pccl_remote *remote);
-/* Returns NULL if no removed peer with this id is known, or if it had another token. */
+/* Returns the record of this peer's removal; NULL if none exists or the removed peer had another token. */
 const struct pccl_removed *pccl_master_find_removed(const struct pccl_master *m, const struct pccl_msg_hello *hello);
-/* Finds a group, or creates a missing one if `create` is set. Returns NULL if none exists, or no room or memory. */
+/* Finds a group, or creates it if `create` is set. Returns NULL if there is none, or no room or memory for it. */
 struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 /* Returns the present attributes for a member of this group. */
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group);

@@ -19,8 +19,8 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const str
 /* Withdraws the vote if the round is not decided. */
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 /*
- * Stage: decides the rounds in which all have voted. Removes the first members of new groups that make no call although
- * all others have waited long enough.
+ * Stage of a step (state.h): decides the rounds in which all have voted. Removes the first member of a new group if it
+ * has made no call after all others have waited long enough.
  */
 void pccl_master_decide_rounds(struct pccl_master *m);
 /* Sends the result of the last round to a member that has not received it. */
@@ -40,11 +40,16 @@ void pccl_master_sync_message(struct pccl_master *m, struct pccl_remote *from, c
 void pccl_master_answer_sync(struct pccl_master *m, struct pccl_remote *to);
 /* Marks the group's round as due, because the part of `only` or, if NULL, the set of participants has changed. */
 void pccl_master_note_sync(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_remote *only);
-/* Stage: holds the election where all have voted, names and replaces donors, ends complete rounds. */
+/*
+ * Stage of a step (state.h): holds the election where all have voted, names and replaces donors, ends complete rounds.
+ */
 void pccl_master_decide_syncs(struct pccl_master *m);
 /* Drops the part of a member that no longer participates. */
 void pccl_master_drop_sync_part(struct pccl_master *m, struct pccl_remote *remote);
-/* Return true if the member has voted and has nothing left to do; if it still fetches or has not sent the proof. */
+/*
+ * The first returns true if the member has voted and has nothing left to do, the second if it is still fetching or has
+ * not sent the proof.
+ */
 bool pccl_master_has_voted_sync(const struct pccl_remote *remote);
 bool pccl_master_is_fetching(const struct pccl_remote *remote);
 /* Returns the number of donors that were named to this member. */

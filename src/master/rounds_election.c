@@ -27,7 +27,7 @@ bool pccl_ballot_gives(const struct pccl_ballot *ballot)
 
 /* ---- rules 1 and 2 ---- */
 
-/* Returns true if a ballot is expelled. The same is true of the other rules. */
+/* Returns true if a ballot is expelled, as do the functions of the other rules. */
 static bool expel_jumps(struct pccl_ballot *ballots, uint32_t count, uint64_t next)
 {
     bool any = false;

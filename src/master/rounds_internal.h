@@ -1,4 +1,4 @@
-/* Types and functions that the files of rounds share. */
+/* Types and functions shared by the rounds*.c files. */
 #ifndef PCCL_MASTER_ROUNDS_INTERNAL_H
 #define PCCL_MASTER_ROUNDS_INTERNAL_H
 
@@ -13,7 +13,7 @@ struct pccl_sync_part {
     uint32_t line_count;
     struct pccl_tensor_line *lines;           /* owned, for the first tensors; their names are in line_names */
     char (*line_names)[PCCL_TENSOR_NAME_MAX]; /* owned */
-    /* true if it has tensors that may differ between members, as every member has that is not fresh */
+    /* true if it has the tensors that may differ between members; every member that is not fresh has them */
     bool holds_unequal;
     bool vouches;            /* true if its proof is awaited: it voted for the elected content, and others fetch */
     struct pccl_proof proof; /* proof that it sent; after a fetch, the proof of the elected content; 0: none */

@@ -13,8 +13,8 @@
 #include "master/tally.h"
 
 /*
- * Decisions that affect more peers than the sender of a message, in this order (see master.c for the reasons). Events
- * record facts and mark the dependent stages as due.
+ * Stages of a step (pccl_master_step): decisions that affect more peers than the sender of a message, in the order in
+ * which they run (see master.c for the reasons). Events record facts and mark the dependent stages as due.
  */
 enum pccl_master_stage {
     PCCL_STAGE_ERAS,      /* drops the operations of ended eras */

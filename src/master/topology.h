@@ -13,7 +13,7 @@
 
 #include "master/state.h"
 
-/* Returns the successor of the i-th member of this ring, which lists the members by position. */
+/* Returns the successor of the i-th member of `ring`, a list of positions in the group's present ring. */
 static inline struct pccl_remote *pccl_master_next_of(const struct pccl_peer_group *group, const uint32_t *ring,
                                                       uint32_t i)
 {
@@ -27,7 +27,7 @@ PCCL_MUST_CHECK bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl
                                               struct pccl_remote *remote);
 /* Removes a member from the matrix, with the estimates of its links. */
 void pccl_master_leave_matrix(struct pccl_peer_group *group, struct pccl_remote *remote);
-/* Returns NULL if there is no figure for this link. */
+/* Returns the figure of this link; NULL if there is none. */
 struct pccl_figure *pccl_master_find_figure(const struct pccl_remote *from, const struct pccl_remote *to);
 /* Records figures of a link that operations have used. Such a link is no longer unreachable. */
 void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,
@@ -44,7 +44,7 @@ struct pccl_figure pccl_master_link_estimate(const struct pccl_remote *from, con
 void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_measured *measured);
 /* Ends the tests of a member that leaves its group, and the tests of paths to it. */
 void pccl_master_end_tests_of(struct pccl_master *m, struct pccl_remote *gone);
-/* Stage: ends overdue tests. Wakes up rounds that wait for the links of better rings. */
+/* Stage of a step (state.h): ends overdue tests. Wakes up rounds that wait for the links of better rings. */
 void pccl_master_expire_tests(struct pccl_master *m);
 
 /* ---- reports ---- */
@@ -60,7 +60,9 @@ void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group 
 PCCL_MUST_CHECK bool pccl_master_optimize(struct pccl_master *m);
 /* Handles the result of a search (SOLVED). */
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
-/* Stage: continues, in the background, the search for rings that are not proven to be the best. */
+/*
+ * Stage of a step (state.h): continues the search in the background for groups whose ring is not proven to be the best.
+ */
 void pccl_master_search_in_background(struct pccl_master *m);
 /* Stops the group's search and frees its estimates at the end of the group. */
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);

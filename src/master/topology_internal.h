@@ -1,4 +1,4 @@
-/* Functions that the files of topology share. */
+/* Functions shared by the topology_*.c files. */
 #ifndef PCCL_MASTER_TOPOLOGY_INTERNAL_H
 #define PCCL_MASTER_TOPOLOGY_INTERNAL_H
 

@@ -16,9 +16,10 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS_MAX = 3,       /* searches in one optimization, because a link of the new ring may fail to open */
-    GAIN_PERMILLE = 20,     /* gain in the rate of the slowest link for which a ring is adopted */
-    LATENCY_PERMILLE = 100, /* reduction of latency for which it is adopted at about the same rate */
+    /* maximum number of searches in one optimization; a link of the new ring may fail to open */
+    ATTEMPTS_MAX = 3,
+    GAIN_PERMILLE = 20,     /* minimum gain in the slowest link's rate for a new ring, in thousandths */
+    LATENCY_PERMILLE = 100, /* minimum gain in latency for a new ring of about the same rate */
     LINKS_MS = 2000,        /* time allowed for opening the links of a new ring */
     SEEDS = 0x70636c,       /* seed of the first search */
 };

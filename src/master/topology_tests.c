@@ -3,9 +3,9 @@
  * views; and the order of the tests in an optimization.
  *
  * A test covers one path: a member loads it and reports the amount that was received. Each member loads one path at a
- * time and receives over one path from another member than the one it loads. So all members test at the same time, just
- * as all send at the same time in a ring, and the answers of a test do not wait behind the load of the opposite path.
- * Only paths without a fresh figure are tested. No test begins after the time of the optimization; the next
+ * time and receives over one path, from a member other than the one it loads. So all members test at the same time,
+ * just as all send at the same time in a ring, and the answers of a test do not wait behind the load of the opposite
+ * path. Only paths without a fresh figure are tested. No test begins after the time limit of the optimization; the next
  * optimization tests the remaining paths.
  *
  * The tests of a member end when it dies, and a member that does not report in time is excluded from further tests.

@@ -5,11 +5,11 @@
 #include <string.h>
 
 enum {
-    HITS_HANG = 2, /* number of consecutive comparisons, PCCL_VERDICTS_EVERY_US apart, that make a verdict */
+    HITS_HANG = 2, /* consecutive confirmations, PCCL_VERDICTS_EVERY_US apart, that make a verdict */
     HITS_SLOW = 3,
-    MISSES_HANG = 2, /* number that end it */
+    MISSES_HANG = 2, /* consecutive comparisons without a confirmation that end it */
     MISSES_SLOW = 3,
-    OPERATIONS_MOST = 1000000, /* maximum in one report */
+    OPERATIONS_MOST = 1000000, /* maximum number of operations in one report */
 };
 
 static const uint64_t time_most_us = UINT64_C(1000000000000), bytes_most = UINT64_C(1) << 50;

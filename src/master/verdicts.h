@@ -67,9 +67,9 @@ struct pccl_verdict_entry {
     bool holds;                 /* true for a verdict */
     bool over;                  /* true for an ended verdict that pccl_verdicts_take_over has not returned yet */
     bool sent;                  /* for the caller: true once the members have received it */
-    bool seen;                  /* true if the present comparison, or after it the last one, confirms it */
+    bool seen;                  /* true if the comparison in progress, or otherwise the last one, confirms it */
     bool alone;                 /* slow link, last confirmation: neither end uses another link */
-    bool enough;                /* true if the last comparison is sufficient to expel the peer (PROTOCOL 9.11) */
+    bool enough;                /* true if the last comparison suffices to expel the peer (PROTOCOL 9.11) */
     uint32_t hits, misses;      /* consecutive comparisons that confirm it, that do not */
     uint64_t number;            /* number of a verdict */
     uint64_t since_us;

@@ -1,4 +1,4 @@
-/* Types and functions that the files of verdicts share, for one comparison. */
+/* Types and functions shared by the verdicts*.c files, for one comparison. */
 #ifndef PCCL_MASTER_VERDICTS_INTERNAL_H
 #define PCCL_MASTER_VERDICTS_INTERNAL_H
 

@@ -352,7 +352,10 @@ static void judge_cell(const struct matrix *matrix, struct cell *cell)
 
 static bool is_bad(const struct cell *cell) { return (cell->slow && !cell->excused) || cell->lossy; }
 
-/* Returns true if `cell` is the slower of two opposite cells. One's acknowledgments may wait in the other's queue. */
+/*
+ * Returns true if `cell` is the slower of two opposite cells. The acknowledgments of one may wait in the queue of the
+ * other.
+ */
 static bool is_worse(const struct cell *cell, const struct cell *than)
 {
     return cell->pace != than->pace ? cell->pace > than->pace : cell->from < than->from;
@@ -422,7 +425,7 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, enough, &evidence);
 }
 
-/* ---- whether the link or one end is slow; later links of the ends show it ---- */
+/* ---- a slow link, or a slow end of it? (later links of the ends show it) ---- */
 
 static bool is_usual(const struct matrix *matrix, const struct cell *cell)
 {

@@ -277,7 +277,10 @@ void pccl_master_add_missing(struct pccl_master *m, struct pccl_remote *from, co
     pccl_describe_places(reason, places, missing < PCCL_PLACES_MAX ? missing : PCCL_PLACES_MAX, missing);
 }
 
-/* Logs each newcomer once. When all members have voted, eligible newcomers are admitted, so a member has not called. */
+/*
+ * Logs each newcomer once. Eligible newcomers are admitted when all members have voted, so if one still waits, some
+ * member has not called.
+ */
 void pccl_master_log_waiting_newcomers(struct pccl_master *m)
 {
     uint32_t votes = 0;
@@ -288,7 +291,7 @@ void pccl_master_log_waiting_newcomers(struct pccl_master *m)
         if (remote->state != PCCL_REMOTE_PENDING || remote->departing || remote->log_us == UINT64_MAX)
             continue;
         if (m->now_us >= remote->log_us && m->member_count == 0) {
-            remote->log_us = m->now_us + PCCL_ADMISSION_LOG_US; /* there is no member that could admit it */
+            remote->log_us = m->now_us + PCCL_ADMISSION_LOG_US; /* no member exists that could admit it */
         } else if (m->now_us >= remote->log_us) {
             pccl_master_log(m, PCCL_LOG_WARN,
                             &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},

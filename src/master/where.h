@@ -1,6 +1,6 @@
 /*
- * Informs waiting members about the members that are missing in their calls and the calls of those, so that every wait
- * is explained (PROTOCOL 9.6).
+ * Explains every wait (PROTOCOL 9.6): informs waiting members of the members that have not entered their call, and of
+ * the calls in which those wait.
  */
 #ifndef PCCL_MASTER_WHERE_H
 #define PCCL_MASTER_WHERE_H
@@ -9,7 +9,7 @@
 
 enum { PCCL_ADMISSION_LOG_US = 2000000 }; /* the same as the peers' default of where_ms */
 
-/* Stage: logs, once for each newcomer, that it is not admitted. */
+/* Stage of a step (state.h): logs, once for each newcomer, that it is not admitted. */
 void pccl_master_log_waiting_newcomers(struct pccl_master *m);
 /* Handles `where`: answers a waiting member with the missing members, or records that it no longer waits. */
 void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_where *where);
