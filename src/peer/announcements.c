@@ -125,7 +125,7 @@ void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *insta
 {
     if (!pccl_peer_is_current(p, instance) || !is_send_to_this(p, instance) || pccl_peer_has_launched(p, instance) ||
         pccl_peer_find_instance(p, instance) != NULL || pccl_peer_announcement(p, instance) != NULL)
-        return; /* since the offer, a receive has chosen it or it has ended */
+        return; /* a receive has already chosen the send, or it has ended */
     struct pccl_announcement *announcement = add(p, instance, true);
     if (announcement == NULL)
         return;

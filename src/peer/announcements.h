@@ -11,10 +11,10 @@
 void pccl_peer_announced(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready);
 /* Stores a tiny send to this peer that the master has offered. */
 void pccl_peer_keep_offer(struct pccl_peer *p, const struct pccl_instance *instance);
-/* Returns NULL if no peer has announced the instance. */
+/* Returns the announcement of this instance; NULL if no peer has announced it. */
 struct pccl_announcement *pccl_peer_announcement(const struct pccl_peer *p, const struct pccl_instance *instance);
 void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *announcement);
-/* with `all` false: only announcements of an earlier era */
+/* Drops the announcements of earlier eras or, if `all` is set, all of them. */
 void pccl_peer_drop_announcements(struct pccl_peer *p, bool all);
 /*
  * Requests an abort of `op` if one side launched it as a tiny operation and the other as a bulk operation, because

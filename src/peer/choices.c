@@ -8,11 +8,11 @@
 
 enum {
     /*
-     * eras without a use after which a tag's choice is dropped; a caller may update or synchronize several times per
-     * step
+     * number of eras without a use after which a tag's choice is dropped; a caller may begin several eras per step, by
+     * updates and synchronizations
      */
     ERAS_KEPT = 64,
-    LOG_AGAIN_US = 1000000, /* pause between two log lines about changed choices */
+    LOG_AGAIN_US = 1000000, /* minimum time between two log lines about changed choices */
 };
 
 struct pccl_tag_choice {

@@ -69,7 +69,7 @@ void pccl_peer_master_up(struct pccl_peer *p)
     pccl_peer_arm(p, p->now_us + p->silence_ms * UINT64_C(1000));
 }
 
-/* Ends a series of connection losses. The next series starts with the shortest pause and the full time limit. */
+/* Ends a series of connection losses. The next series begins with the shortest pause and the full time limit. */
 static void end_losses(struct pccl_peer *p)
 {
     p->lost_us = 0;
@@ -183,7 +183,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
 
 /* ---- the answer to the hello ---- */
 
-/* Returns false if a message that was never sent is acknowledged; the peer has then given up. */
+/* Returns false if the master acknowledges a message that was never sent; the peer has then given up. */
 static bool take_acknowledgment(struct pccl_peer *p, uint64_t acknowledged)
 {
     bool invalid = false;

@@ -11,7 +11,7 @@
 #include "peer/operation.h"
 #include "wire/wire.h"
 
-/* Content that the group has elected, and this peer's part in the transfer. */
+/* Content that the group has elected, and the role of this peer in the transfer. */
 struct pccl_sync_plan {
     uint64_t round, revision;
     bool requests; /* true: fetch the missing tensors from the donors; false: serve them */
@@ -19,7 +19,7 @@ struct pccl_sync_plan {
     struct pccl_digest content;
 };
 
-/* Path to be measured within an optimize call. */
+/* Path to measure within an optimize call. */
 struct pccl_peer_test {
     uint64_t number;
     struct pccl_id peer;
@@ -52,8 +52,8 @@ struct pccl_peer_effects {
     void (*call_done)(void *context, enum pccl_call call, enum pccl_status status, bool value);
     void (*op_decided)(void *context, struct pccl_peer_op *op);
     /*
-     * For bulk operations. op_start starts the data transfer. op_stop stops it because the outcome is known; the driver
-     * must not report on the operation after that.
+     * For bulk operations. op_start starts the data transfer. op_stop stops it because the outcome is known; after
+     * that, the driver must not pass in events about the operation.
      */
     void (*op_start)(void *context, struct pccl_peer_op *op);
     void (*op_stop)(void *context, struct pccl_peer_op *op);

@@ -1,5 +1,5 @@
 /*
- * Events: the input of a peer's machine. They report events on its connections, the progress of data operations, and
+ * Events: the input of a peer's machine. They report changes of its connections, the progress of data operations, and
  * the calls of the application. The state of the machine changes only by events (peer/peer.h). Unless a comment says
  * otherwise, the machine copies during the step all data that an event points to.
  */
@@ -39,9 +39,7 @@ enum pccl_peer_event_kind {
      * both peers and the difference.
      */
     PCCL_PEER_ANNOUNCED,
-    /*
-     * This peer's result of a bulk operation is complete. Ignored if the operation has been decided, as is OP_FAILED.
-     */
+    /* This peer's result of a bulk operation is complete. Like OP_FAILED, ignored if the operation has been decided. */
     PCCL_PEER_OP_DONE,
     /*
      * The operation cannot continue. After OP_DONE: data that it sent may be lost, so that other members may never
@@ -104,7 +102,7 @@ enum pccl_peer_event_kind {
      */
     PCCL_PEER_TRAINING,
     /*
-     * Launches an operation. On OK the caller has the event's `op` until OP_RELEASE. If the outcome arrived before the
+     * Launches an operation. On OK, the event's `op` is valid until OP_RELEASE. If the outcome arrived before the
      * launch, the operation is already decided, and op_decided is not called for it. An operation whose list of members
      * differs from the view's never starts, and is aborted for all as MEMBERS_CHANGED. Other results:
      *
@@ -169,7 +167,7 @@ struct pccl_launch {
     bool tiny; /* always true for a barrier and a founding */
     /*
      * With a budget, if the operation is neither tiny nor given up: the result of pccl_peer_choose, which has also set
-     * the codec in the descriptor. LIMIT: too many tags use automatic codecs.
+     * the codec in the descriptor. The launch is refused as LIMIT if too many tags use automatic codecs.
      */
     struct pccl_choice choice;
     /*
@@ -197,7 +195,8 @@ struct pccl_launch {
      */
     enum pccl_class given_up;
     const struct pccl_text *reason; /* reason for giving up; NULL: none */
-    struct pccl_text *refusal;      /* set if the launch is refused as INTERNAL, or a send as LIMIT; may be NULL */
+    /* explanation, filled in if the launch is refused as INTERNAL, or a send as LIMIT; may be NULL */
+    struct pccl_text *refusal;
     void *user;
 };
 

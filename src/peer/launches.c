@@ -30,7 +30,7 @@ static bool has_too_few_peers(const struct pccl_peer *p)
     return pccl_peer_is_alone(p) && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
 }
 
-/* Shows the current list to the caller, which expected more members. */
+/* Refuses a launch because members have left, and updates the attributes and the member list that the caller sees. */
 static enum pccl_status refuse_and_show(struct pccl_peer *p, enum pccl_status status)
 {
     struct pccl_attributes live = pccl_peer_live_attributes(p);
@@ -240,7 +240,8 @@ static enum pccl_status add(struct pccl_peer *p, const struct pccl_launch *launc
     struct pccl_peer_op *tombstone = p->tombstone_count > 0 ? pccl_peer_find_instance(p, &instance) : NULL;
     uint32_t needed = launch->followed ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
-        return PCCL_LIMIT; /* also for a tombstone, because its launch makes room for another one */
+        /* also if there is a tombstone for it, because launching it makes room for another tombstone */
+        return PCCL_LIMIT;
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);
         tombstone->state = PCCL_OP_DECIDED;
@@ -251,7 +252,7 @@ static enum pccl_status add(struct pccl_peer *p, const struct pccl_launch *launc
     } else {
         status = create(p, &instance, launch, world, op);
         if (status != PCCL_OK)
-            return status; /* it has no number, so no member waits for it */
+            return status; /* the launch has no number yet, so no member waits for it */
     }
     use->launches++;
     (*op)->world = world;

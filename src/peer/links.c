@@ -16,10 +16,10 @@ enum {
     BRIEF_US = 1000000,           /* minimum time for which a link for sends must be up to count as opened */
     REPORT_AGAIN_US = 2000000,    /* interval at which a lasting failure is reported again */
     FIGURES_AGAIN_US = 120000000, /* interval at which unchanged figures are reported again */
-    NEWCOMER_PAUSE_MS = 500,      /* pause between attempts to dial a newcomer; doubles up to the following maximum */
+    NEWCOMER_PAUSE_MS = 500,      /* pause between attempts to dial a newcomer; it doubles up to the next value */
     NEWCOMER_PAUSE_MAX_MS = 8000,
     SHORTAGE_AGAIN_US = 1000000, /* interval at which a lasting shortage is reported again */
-    SHORTAGE_LOG_US = 60000000,  /* interval at which it is logged again */
+    SHORTAGE_LOG_US = 60000000,  /* interval at which a lasting shortage is logged again */
     /* time after an invalid message during which link_up does not shorten the pause; also the interval of log lines */
     REJECTED_US = 10000000,
 };
@@ -38,7 +38,7 @@ bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id
     return link != NULL && link->in_up;
 }
 
-/* Returns NULL if out of memory. */
+/* Creates the link to this peer. Returns NULL if out of memory. */
 static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
@@ -80,8 +80,8 @@ void pccl_peer_close_links(struct pccl_peer *p)
 }
 
 /*
- * Returns true for a peer that is not a member, whose addresses are unverified. A newcomer that answers the first
- * attempt loses no time. Longer pauses prevent it from making members dial a third party repeatedly.
+ * Returns true for a peer that is not a member. Its addresses are unverified, so longer pauses prevent it from making
+ * members dial a third party repeatedly. A newcomer that answers the first attempt loses no time.
  */
 static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {

@@ -37,8 +37,8 @@ void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id);
 PCCL_MUST_CHECK bool pccl_peer_can_send_to(struct pccl_peer *p, const struct pccl_id *id);
 /*
  * Returns the time since which this peer has had the member's addresses but no link to it; UINT64_MAX if the link is up
- * or the addresses are unknown. *how becomes the end of the last attempt; 0 if there was none, or this host lacked
- * memory or a descriptor.
+ * or the addresses are unknown. *how is the way in which the last attempt ended; 0 if there was none, or this host
+ * lacked memory or a descriptor.
  */
 uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how);
 /*
@@ -56,7 +56,7 @@ void pccl_peer_resend_gone(struct pccl_peer *p);
 void pccl_peer_link_gone(struct pccl_peer *p, const struct pccl_msg_link_gone *gone);
 void pccl_peer_tick_links(struct pccl_peer *p);
 void pccl_peer_close_links(struct pccl_peer *p);
-/* Records figures of the link that the master already has. Only changes from these are reported. */
+/* Records figures of the link that the master already has. The machine then reports only changes from these. */
 void pccl_peer_note_figures(struct pccl_peer *p, const struct pccl_id *id, uint32_t rtt_us, uint64_t rate);
 
 #endif

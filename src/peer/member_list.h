@@ -17,7 +17,7 @@ struct pccl_member_list {
 PCCL_MUST_CHECK bool pccl_peer_make_member_list(struct pccl_peer *p);
 /* Returns the view's list with a new reference, which pccl_peer_drop_member_list removes. */
 struct pccl_member_list *pccl_peer_hold_member_list(struct pccl_peer *p);
-/* `list` may be NULL. */
+/* Removes a reference. `list` may be NULL. */
 void pccl_peer_drop_member_list(struct pccl_peer *p, struct pccl_member_list *list);
 /* Sets the attributes and the member list that callers see, when a call returns. */
 void pccl_peer_set_attributes(struct pccl_peer *p, const struct pccl_attributes *attributes,

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-/* Returns the order of the list. Admission numbers are distinct, unless members have lied to a restarted master. */
+/*
+ * Compares two members in the order of the list. Admission numbers are distinct, unless members have lied to a
+ * restarted master.
+ */
 static bool is_before(const struct pccl_member *a, const struct pccl_member *b)
 {
     if (a->group != b->group)

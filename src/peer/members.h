@@ -20,8 +20,9 @@ bool pccl_peer_knows_member(const struct pccl_peer *p, const struct pccl_id *id)
 const struct pccl_member *pccl_peer_group_members(const struct pccl_peer *p);
 /* Returns a peer's index in this list; live.group_world if it is not a member of the group. */
 uint32_t pccl_peer_position_of(const struct pccl_peer *p, const struct pccl_id *id);
-bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id); /* the group of this peer */
-const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p);            /* NULL if this peer is alone */
+/* Returns true if the peer is in this peer's group. */
+bool pccl_peer_is_in_group(const struct pccl_peer *p, const struct pccl_id *id);
+const struct pccl_id *pccl_peer_successor(const struct pccl_peer *p); /* NULL if this peer is alone */
 
 /* ---- names.c ---- */
 

@@ -14,7 +14,7 @@ void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl
 void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op);
 struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);
-/* true if in the current era */
+/* Returns true if the instance belongs to the current era. */
 bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance);
 
 /*
@@ -22,7 +22,7 @@ bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance 
  * restarted master sends an outcome again with another number.
  */
 void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision);
-/* Handles the master's statement that all members know the outcomes up to this decision. */
+/* Handles the master's report that all members know the outcomes up to this decision. */
 void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable);
 /* Forgets this operation, or all operations, unless some member may still need the outcome. */
 void pccl_peer_forget_op(struct pccl_peer *p, struct pccl_peer_op *op);
@@ -33,7 +33,7 @@ void pccl_peer_forget_stable(struct pccl_peer *p);
  * tags or no memory.
  */
 struct pccl_use *pccl_peer_need_use(struct pccl_peer *p, const struct pccl_instance *instance);
-/* Returns NULL if the tag has not been launched in this era. */
+/* Returns the launch counter of this tag; NULL if the tag has not been launched in this era. */
 struct pccl_use *pccl_peer_find_use(const struct pccl_peer *p, const struct pccl_instance *instance);
 /* Gives a receive from any peer the instance name that both ends use. */
 void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_instance *instance);

@@ -42,7 +42,7 @@ struct pccl_peer_op {
     bool followed;  /* true if another operation may replace this one; room for it is reserved until the release */
     bool from_any;  /* true if the caller of this receive named no sender; the chosen sender becomes the root */
     bool given_up;  /* true if launched as given up: the descriptor is incomplete and may be invalid */
-    bool started;   /* op_start was called for it */
+    bool started;   /* true if op_start was called for it */
     bool complete;  /* true if `done` was sent; a bulk operation may fail after that, or commit although it failed */
     bool held;      /* true until the caller has released it */
     bool confirmed; /* true if the master's `outcome` has arrived; a view may have decided the operation before */
@@ -67,8 +67,8 @@ struct pccl_peer_op {
     struct pccl_attributes attributes;    /* attributes at the decision */
     struct pccl_member_list *member_list; /* member list at the decision, shared with the machine */
     /*
-     * OK unless the operation ended only at this peer, because the peer left or closed the subgroup; then the status of
-     * that
+     * OK unless the operation ended only at this peer, because the peer left the run or closed the subgroup; in that
+     * case the status with which it ended
      */
     enum pccl_status lost_by;
     struct pccl_text reason; /* reason of the abort */

@@ -92,7 +92,7 @@ static void advance_time(struct pccl_peer *p, uint64_t now_us)
     uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
     p->now_us = pccl_max_u64(p->now_us, now_us);
     uint64_t tolerance_us = STANDSTILL_US;
-    if (p->silence_ms != 0) /* it may be shorter */
+    if (p->silence_ms != 0) /* the silence limit may be shorter */
         tolerance_us = pccl_min_u64(tolerance_us, p->silence_ms * UINT64_C(250));
     if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
         return;
@@ -111,7 +111,7 @@ static void tick(struct pccl_peer *p)
     p->deadline_us = UINT64_MAX;
     pccl_peer_tick_master(p);
     if (p->state == PCCL_PEER_OVER)
-        return; /* no further dials */
+        return; /* do not dial again */
     pccl_peer_tick_links(p);
     pccl_peer_tick_operations(p);
     pccl_peer_tick_calls(p);

@@ -30,14 +30,16 @@ struct pccl_peer_config {
     PCCL_PEER_PARAMS(PCCL_PEER_FIELD, )
     uint32_t send_idle_ms;   /* time for which the link of a bulk send stays open after the send */
     uint32_t send_links_max; /* maximum number of links that only sends need or needed recently */
-    /* true if the program set stuck_ms; it then also ends calls in a possible cycle, and calls with a deadline */
+    /*
+     * true if the program set stuck_ms; it then also applies to calls in a possible cycle, and to calls with a deadline
+     */
     bool stuck_is_set;
 };
 struct pccl_peer_config pccl_peer_defaults(void);
 
 struct pccl_peer; /* peer/state.h */
 
-/* Returns NULL if out of memory. Copies the config, memory and effects. */
+/* Creates the machine. Returns NULL if out of memory. Copies the config, memory and effects. */
 struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const struct pccl_memory *memory,
                                    const struct pccl_peer_effects *effects, uint64_t now_us);
 void pccl_peer_destroy(struct pccl_peer *peer);

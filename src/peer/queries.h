@@ -58,7 +58,7 @@ uint64_t pccl_peer_sync_revision(const struct pccl_peer *peer);
 bool pccl_peer_is_connected(const struct pccl_peer *peer);
 /* Returns the first four values of pcclGetAttribute. This is a snapshot, replaced when a call returns (PROTOCOL 8). */
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *peer);
-/* Returns the same attributes for the latest member list from the master. */
+/* Returns these attributes for the latest member list from the master. */
 struct pccl_attributes pccl_peer_attributes_now(const struct pccl_peer *peer);
 /*
  * Returns the members of the group in canonical order as of the last call that returned, on which callers rely; NULL if
@@ -69,7 +69,7 @@ const struct pccl_member *pccl_peer_members(const struct pccl_peer *peer, uint32
 uint64_t pccl_peer_members_number(const struct pccl_peer *peer, bool as_of_view);
 /*
  * Sets `departed` to the peers that left this peer's group after the epoch `known` and up to the epoch `until` (NULL:
- * until now), as far as they are among the latest PCCL_DEPARTED_MAX.
+ * until now), but only those that are among the latest PCCL_DEPARTED_MAX departures.
  */
 void pccl_peer_departed(const struct pccl_peer *peer, const struct pccl_epoch *known, const struct pccl_epoch *until,
                         struct pccl_departed *departed);

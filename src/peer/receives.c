@@ -45,7 +45,7 @@ static void forget(struct pccl_peer *p, struct pccl_ask *asked)
     pccl_release(&p->memory, asked, sizeof *asked);
 }
 
-/* Withdraws the requests for tags without a waiting receive. */
+/* Withdraws the requests for tags for which no receive is waiting. */
 static void take_back(struct pccl_peer *p)
 {
     for (struct pccl_table_node *node = pccl_table_first(&p->asks), *next; node != NULL; node = next) {
@@ -84,7 +84,8 @@ static void note_due(struct pccl_peer *p, struct pccl_ask *asked)
 }
 
 /*
- * Returns the first of the receives at the end of this list that no request includes; the list itself if none exists.
+ * Returns the first receive that no request includes; such receives are at the end of this list. Returns the list
+ * itself if there is none.
  */
 static struct pccl_list_node *first_new(struct pccl_list_node *list)
 {
@@ -110,7 +111,7 @@ static bool count_new(struct pccl_peer *p, struct pccl_list_node *list)
 
 /*
  * Requests offers from the master for all open receives and for a few more, so that sends are already known here when
- * the next receive is launched. The master may make at least as many offers as `count` says.
+ * the next receive is launched. `count` is a lower bound of the number of offers that the master may still make.
  */
 static void ask_for_offers(struct pccl_peer *p)
 {
@@ -172,7 +173,7 @@ void pccl_peer_forget_requests(struct pccl_peer *p)
 struct candidate {
     struct pccl_instance instance;
     const struct pccl_id *source;
-    uint64_t since; /* since when it is a candidate, as a number of p->arrivals */
+    uint64_t since; /* value of p->arrivals since which it has been a candidate */
 };
 
 static bool has_room(const struct pccl_peer *p)

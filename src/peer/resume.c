@@ -13,7 +13,7 @@
 #include "peer/subgroups.h"
 #include "wire/subgroup.h"
 
-/* The report of a peer with the maximum of everything fits into a new session. */
+/* Even the report of a peer that has reached all limits fits into a new session. */
 _Static_assert(PCCL_OPS_PER_PEER_MAX + PCCL_TOMBSTONES_MAX + PCCL_SUBGROUPS_MAX < PCCL_SESSION_QUEUE_MAX, "messages");
 _Static_assert((uint64_t)PCCL_OPS_PER_PEER_MAX *PCCL_TINY_BYTES_MAX +
                        3 * (uint64_t)PCCL_SUBGROUP_SEATS_MAX * PCCL_FOUNDED_SEAT_BYTES <

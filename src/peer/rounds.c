@@ -132,7 +132,7 @@ void pccl_peer_round(struct pccl_peer *p, const struct pccl_msg_round *round)
     uint8_t kind = round->kind;
     struct pccl_vote_call *call = &p->calls[kind];
     if (round->round < p->rounds[kind])
-        return; /* it was answered before */
+        return; /* a duplicate: this round has been answered before */
     if (round->round > p->rounds[kind] || !call->outstanding) {
         pccl_peer_give_up(p, PCCL_MASTER_LOST, "the master decided a round without this peer's vote");
         return;

@@ -60,7 +60,7 @@ struct pccl_peer_link {
     struct pccl_id ticket; /* ticket for dialing it */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
-    bool ring; /* true if it follows this peer in the ring */
+    bool ring; /* true if the other peer follows this peer in the ring */
     /* true if it is in this peer's group and the view requires a link to it (small group, or hubs) */
     bool mesh;
     bool warm;          /* true if the master has requested the link (`warm_up`) */
@@ -90,7 +90,7 @@ struct pccl_use {
     uint64_t subgroup, pair, tag;
     uint32_t launches;
     uint32_t held;   /* number of its operations that callers hold */
-    uint64_t served; /* pair: number of p->arrivals when its source was last chosen for a receive from any peer */
+    uint64_t served; /* pair: value of p->arrivals when its source was last chosen for a receive from any peer */
 };
 
 /*
@@ -111,7 +111,7 @@ struct pccl_announcement {
     struct pccl_instance instance;
     struct pccl_id from;
     bool offered;     /* true if the master offered it: a tiny send with an unknown descriptor */
-    uint64_t arrival; /* number of p->arrivals */
+    uint64_t arrival; /* value of p->arrivals when it arrived */
     struct pccl_descriptor descriptor;
 };
 
@@ -152,7 +152,7 @@ struct pccl_peer {
     bool resuming;      /* `resume` sent, `recovered` not received */
     bool undecodable;   /* true if the master has sent an invalid message since lost_us */
     uint64_t redial_us; /* time of the next dial; 0: none */
-    /* Time of the first of several losses, without a numbered message or a lasting connection in between; 0: none. */
+    /* Beginning of the present series of losses, which a numbered message or a lasting connection ends; 0: none. */
     uint64_t lost_us;
     uint64_t greeted_us, received_us, sent_us;
     uint32_t pause_ms;

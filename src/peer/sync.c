@@ -37,8 +37,9 @@ static bool is_writable_now(const struct pccl_peer *p)
 static bool holds_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
 
 /*
- * Sends the vote, to a restarted master possibly again. Until its new plan arrives, the driver continues with the old
- * one and may write after this vote was sent. Therefore the vote says torn even if nothing has been written yet.
+ * Sends the vote, to a restarted master possibly again. Until the new plan arrives, the driver continues with the old
+ * one and may write after this vote was sent. Therefore the vote reports torn content even if nothing has been written
+ * yet.
  */
 void pccl_peer_send_sync_vote(struct pccl_peer *p)
 {

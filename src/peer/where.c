@@ -26,7 +26,7 @@ uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uin
 uint64_t pccl_peer_next_where(const struct pccl_peer *p)
 {
     uint64_t pause_ms = p->config.where_ms * (uint64_t)WHERE_REPEAT;
-    if (p->config.stuck_ms != 0) /* less than the difference between the time limits of two calls in a cycle */
+    if (p->config.stuck_ms != 0) /* shorter than the difference between the time limits of two calls in a cycle */
         pause_ms = pccl_min_u64(pause_ms, p->config.stuck_ms / 2);
     return p->now_us + pccl_max_u64(pause_ms, 1) * UINT64_C(1000);
 }
@@ -156,8 +156,8 @@ static bool most_have_entered(const struct pccl_peer *p, const struct pccl_peer_
 }
 
 /*
- * Returns the order in which calls of a cycle end. Calls that lose nothing and are the usual mistakes of newcomers come
- * first.
+ * Returns the order in which calls of a cycle end. Calls that lose nothing when they end, and that new users often make
+ * by mistake, are first.
  */
 static unsigned order_of(uint8_t call) { return call == PCCL_CALL_UPDATE ? 0 : call == PCCL_CALL_PENDING ? 1 : 2; }
 
