@@ -114,7 +114,7 @@ static bool update_action(struct pccl_master *m, struct pccl_peer_group *group, 
     return true;
 }
 
-/* Updates the descriptions of all actions. Returns true if any has changed. */
+/* Updates the descriptions of the actions taken on all verdicts. Returns true if any has changed. */
 static bool update_actions(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry;

@@ -19,7 +19,9 @@ void pccl_master_drop_witnesses(const struct pccl_reported *all, struct pccl_wit
 
 /* ---- diagnosis_slow_peers.c ---- */
 
-/* Describes the action on a slow peer in `words`. Returns false if this verdict can never lead to an expulsion. */
+/*
+ * Describes in `words` the action taken on a slow peer. Returns false if this verdict can never lead to an expulsion.
+ */
 PCCL_MUST_CHECK bool pccl_master_describe_slow_peer_action(const struct pccl_master *m,
                                                            const struct pccl_peer_group *group,
                                                            const struct pccl_verdict_entry *entry,
@@ -37,7 +39,7 @@ void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group 
 /* Handles the end of a verdict on a slow link. */
 void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group *group,
                                    const struct pccl_verdict_entry *entry);
-/* Describes the action on a slow link, replacing `words`. */
+/* Replaces `words` with a description of the action taken on a slow link. */
 void pccl_master_describe_slow_link_action(struct pccl_master *m, struct pccl_peer_group *group,
                                            const struct pccl_verdict_entry *entry, struct pccl_text *words);
 

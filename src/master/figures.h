@@ -25,8 +25,8 @@ struct pccl_peer_figure {
     uint64_t predicted, achieved; /* rates of that link in the last test and in later operations; 0 if unknown */
     bool fetching;                /* true while it fetches shared state from `donors` donors, or computes its proof */
     uint32_t donors;
-    uint64_t training_us,
-        training_step; /* time since its last training report (UINT64_MAX: none), and the reported step */
+    /* time since its last training report (UINT64_MAX: none), and the reported step */
+    uint64_t training_us, training_step;
     double training_loss;
 };
 

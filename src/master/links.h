@@ -110,7 +110,10 @@ void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
 void pccl_master_decide_failed_links(struct pccl_master *m);
 /* Chooses a ring without the failed links, if one exists. Call when a new view is due anyway. */
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group);
-/* Sets the rates of bad links that are down to PCCL_RATE_NONE, by member number. Returns false if out of memory. */
+/*
+ * Excludes the bad links that are not up: sets their rates to PCCL_RATE_NONE. `rates` is indexed by member numbers.
+ * Returns false if out of memory.
+ */
 PCCL_MUST_CHECK bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer_group *group,
                                                    uint64_t *rates);
 

@@ -195,8 +195,8 @@ static void tick(struct pccl_master *m, bool was_suspended)
 /* ---- decisions ---- */
 
 /*
- * Decisions that affect more peers than the sender of a message, in their order. Operations are an exception: the last
- * message about an operation decides it (operations_messages.c). Reasons for the order:
+ * Decisions that affect more peers than the sender of a message, in the order in which they are made. Operations are an
+ * exception: the last message about an operation decides it (operations_messages.c). Reasons for the order:
  *
  *   - Ended eras are first, so that no other stage handles an operation whose outcome no member needs.
  *   - Silence precedes departures: peers found silent at the same time leave in one view, so that operations fail once.

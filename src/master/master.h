@@ -25,12 +25,12 @@ typedef uint64_t pccl_conn; /* identifies a connection; chosen by the driver, ne
 #define PCCL_MASTER_NO_FIELD(...)
 struct pccl_master_config {
     PCCL_MASTER_PARAMS(PCCL_MASTER_FIELD, PCCL_MASTER_NO_FIELD, )
-    /* the previous master recorded a run, so newcomers wait recover_ms for its members */
+    /* true if the previous master recorded a run, so that newcomers wait recover_ms for its members */
     bool run_noted;
     uint32_t mesh_ms;                   /* time that a newcomer waits for links outside the ring */
     uint32_t hub_updates;               /* number of updates after which an unused hub ends */
-    bool expel_slow_peers;              /* expel peers that have been slow for slow_peer_limit_s */
-    bool open_links;                    /* encrypt only the handshake of links */
+    bool expel_slow_peers;              /* true to expel peers that have been slow for slow_peer_limit_s */
+    bool open_links;                    /* true to encrypt only the handshake of links */
     struct pccl_build build;            /* this build, which determines the wire format */
     uint64_t boot;                      /* random, not 0 */
     uint64_t seed;                      /* seed of random choices that need not be secret */

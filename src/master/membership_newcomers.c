@@ -165,7 +165,7 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
 static bool may_open(const struct pccl_link_intent *intent) { return !intent->up && !intent->failed; }
 
 /*
- * Returns true if warming[index] need not wait longer for links of the mesh. `group` is its group, or NULL for a new
+ * Returns true if warming[index] no longer needs to wait for links of the mesh. `group` is its group, or NULL for a new
  * one. `eligible` must be current for all newcomers before it in the queue, because the eligible ones would be admitted
  * first.
  *

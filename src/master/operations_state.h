@@ -39,8 +39,8 @@ struct pccl_operation {
     struct pccl_table_node by_instance;
     struct pccl_operation *older, *newer;
     struct pccl_instance instance;
-    struct pccl_subgroup
-        *subgroup; /* participants: a subgroup, a pair, or the members of a founding (owned); NULL: the whole group */
+    /* participants: a subgroup, a pair, or the members of a founding (owned); NULL: the whole group */
+    struct pccl_subgroup *subgroup;
     struct pccl_descriptor descriptor;
     struct pccl_id described_by;
     bool described; /* true if the descriptor is known */

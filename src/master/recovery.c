@@ -300,9 +300,8 @@ static uint32_t count_here(const struct pccl_master *m, const struct pccl_report
 }
 
 /*
- * Returns true if two members failed to dial this peer, or one member that has not been the only witness against
- * another peer, because it may lie about peers that reconnect later. The only member that has reported is always
- * believed.
+ * Returns true if two members have failed to dial this peer. A single member is believed, too, but only about one peer,
+ * because it may lie about peers that reconnect later. If only one member has reported, it is always believed.
  */
 static bool is_dead(const struct pccl_master *m, const struct pccl_id *id, uint32_t here)
 {

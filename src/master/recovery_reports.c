@@ -46,7 +46,7 @@ static bool can_be_counted(const struct pccl_msg_resume *resume)
            resume->sync < COUNTER_MOST && resume->decisions < COUNTER_MOST;
 }
 
-/* Returns MALFORMED if the report is inconsistent, MEMORY if out of memory. */
+/* Stores the first part of a report. Returns MALFORMED if it is inconsistent, MEMORY if out of memory. */
 static enum pccl_status take_resume(struct pccl_master *m, struct pccl_report *report,
                                     const struct pccl_msg_resume *resume)
 {

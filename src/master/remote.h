@@ -72,8 +72,8 @@ struct pccl_remote {
     enum pccl_refusal why;
     struct pccl_text reason;
 
-    struct pccl_text
-        lack; /* last reported shortage: reason why it could not open or accept links, or take part in a joint call */
+    /* last reported shortage: reason why it could not open or accept links, or take part in a joint call */
+    struct pccl_text lack;
     uint64_t lack_us, lack_logged_us; /* time of that report; time at which one was last logged; 0: never */
     bool unable[PCCL_ROUND_KINDS];    /* true if its latest vote reports that it cannot take part */
     bool votes[PCCL_ROUND_KINDS];

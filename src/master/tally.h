@@ -57,7 +57,7 @@ struct pccl_tally {
 /* Counts an outcome now, `took_us` after the first message about the operation. */
 void pccl_tally_outcome(struct pccl_tally *tally, uint32_t kind, bool committed, uint64_t bytes, uint64_t took_us,
                         uint64_t now_us);
-/* Begins new spans if their time has come. */
+/* Begins the spans that are due. */
 void pccl_tally_turn(struct pccl_tally *tally, uint64_t now_us);
 /* Counts a training report. Ignores a loss that is not a finite number. */
 void pccl_tally_step(struct pccl_tally *tally, uint64_t step, double loss);

@@ -104,7 +104,7 @@ static void end_background_searches(struct pccl_master *m)
     }
 }
 
-/* Returns false if the search could not begin for lack of memory. */
+/* Begins a search. Returns false if it could not begin for lack of memory. */
 static bool begin_search(struct pccl_master *m, struct pccl_peer_group *group, bool background)
 {
     PCCL_ASSERT(group->ring_count > 2);

@@ -70,7 +70,7 @@ struct pccl_verdict_entry {
     bool seen;                  /* true if the comparison in progress, or otherwise the last one, confirms it */
     bool alone;                 /* slow link, last confirmation: neither end uses another link */
     bool enough;                /* true if the last comparison suffices to expel the peer (PROTOCOL 9.11) */
-    uint32_t hits, misses;      /* consecutive comparisons that confirm it, that do not */
+    uint32_t hits, misses;      /* numbers of consecutive comparisons that confirmed it, and that did not */
     uint64_t number;            /* number of a verdict */
     uint64_t since_us;
     uint64_t enough_us;        /* time since which it is a verdict with `enough`; 0 if it is not */

@@ -14,13 +14,13 @@
 
 enum {
     OPERATIONS_LEAST = 6,  /* minimum number of operations for a comparison of entry times */
-    LATE_US_LEAST = 50000, /* minimum difference of entry times */
-    STALLED_LEAST = 300,   /* minimum share of the time, in thousandths */
+    LATE_US_LEAST = 50000, /* minimum time by which a late member enters after the others */
+    STALLED_LEAST = 300,   /* minimum share of the time in which a peer was stalled, in thousandths */
     LINK_BYTES_LEAST = 128 << 10,
     LOSS_BYTES_LEAST = 16 << 10,
-    LOSS_LEAST = 5,          /* minimum share of the bytes, in thousandths */
-    QUEUE_US = 5000,         /* excess over twice the path's round trip that shows a queue */
-    EXCESS_US_LEAST = 50000, /* minimum excess over the usual time */
+    LOSS_LEAST = 5,          /* minimum share of resent bytes, in thousandths */
+    QUEUE_US = 5000,         /* a round trip longer than twice the path's by this much shows a queue */
+    EXCESS_US_LEAST = 50000, /* minimum time that a slow link costs, compared with a usual one */
     VOTE = 720720,           /* vote of one peer, divisible by any number of links up to 16 */
 };
 _Static_assert((int)PCCL_TELEMETRY_LINKS_MAX <= 16, "the links of a report share one vote");

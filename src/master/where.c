@@ -14,7 +14,7 @@
 /* A member that has voted in several rounds waits in the first of these kinds. */
 static const uint8_t voted_kinds[] = {PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_PENDING};
 
-/* Returns NULL if the member has not voted. */
+/* Returns the first of these kinds for which the member has voted; NULL if it has voted for none. */
 static const uint8_t *voted_kind(const struct pccl_remote *remote)
 {
     for (size_t i = 0; i < PCCL_COUNT_OF(voted_kinds); i++)
