@@ -38,7 +38,7 @@ bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id
     return link != NULL && link->in_up;
 }
 
-/* Creates the link to this peer. Returns NULL if out of memory. */
+/* Returns the link to this peer, created if necessary. Returns NULL if out of memory. */
 static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = find_link(p, id);
@@ -54,7 +54,7 @@ static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_i
     return &links[p->link_count++];
 }
 
-/* Returns NULL if out of memory; the peer has then given up. */
+/* Returns the link to this peer, created if necessary. Returns NULL if out of memory; the peer has then given up. */
 static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = make_link(p, id);

@@ -15,7 +15,7 @@ static bool has_departed(const struct pccl_peer *p, const struct pccl_id *id)
 
 /*
  * Returns true if a reason may mention the peer: a member, a peer that left the group recently, or a newcomer with a
- * link here.
+ * link to or from this peer.
  */
 static bool may_be_named(const void *context, const struct pccl_id *id)
 {

@@ -46,7 +46,8 @@ struct pccl_peer_op {
     bool complete;  /* true if `done` was sent; a bulk operation may fail after that, or commit although it failed */
     bool held;      /* true until the caller has released it */
     bool confirmed; /* true if the master's `outcome` has arrived; a view may have decided the operation before */
-    bool unstable;  /* true if confirmed and some member may not know the outcome, so that it is in that list */
+    /* true if it is in the list of `before` and `after`: confirmed, and some member may not know the outcome */
+    bool unstable;
     /* true if its subgroup or pair has ended or was closed, so that it may be forgotten without an `outcome` */
     bool orphaned;
     bool awaited; /* true if a caller is blocked in it */

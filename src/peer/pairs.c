@@ -24,7 +24,7 @@ static const struct pccl_member *numbered(const struct pccl_peer *p, uint64_t ad
     return member != NULL && member->admitted == admitted ? member : NULL;
 }
 
-/* Returns 0 if this peer is not in the pair. */
+/* Returns the admission number of the other member; 0 if this peer is not in the pair. */
 static uint64_t number_of_other(const struct pccl_peer *p, uint64_t name)
 {
     uint64_t source = pccl_pair_source(name), destination = pccl_pair_destination(name);

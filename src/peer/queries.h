@@ -92,8 +92,8 @@ const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
 const struct pccl_peer_verdict *pccl_peer_verdicts(const struct pccl_peer *peer, uint32_t *count);
 const struct pccl_id *pccl_peer_lineage(const struct pccl_peer *peer);
 /*
- * Returns the display name of this peer, a member, a newcomer with a link here, or a peer that left the group recently;
- * NULL if unknown. Valid until the machine's next step.
+ * Returns the display name of this peer, a member, a newcomer with a link to or from this peer, or a peer that left the
+ * group recently; NULL if unknown. Valid until the machine's next step.
  */
 const char *pccl_peer_name_of(const struct pccl_peer *peer, const struct pccl_id *id);
 /* Adds the names of the peers in a reason. Reasons from the machine already contain them. */

@@ -57,7 +57,10 @@ static void take_back(struct pccl_peer *p)
     }
 }
 
-/* Returns NULL if out of memory; the peer has then given up. */
+/*
+ * Returns the request for the tag of this instance, created if necessary. Returns NULL if out of memory; the peer has
+ * then given up.
+ */
 static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance *instance)
 {
     struct pccl_ask *asked = find_ask(p, instance);

@@ -81,8 +81,8 @@ struct pccl_peer_link {
     bool shared;               /* true if other links shared the line when the rate was measured */
     enum pccl_link_end how;    /* end of the last attempt or link */
     bool failed;
-    uint64_t rejected_us,
-        rejected_logged_us; /* times of the last invalid message, and of its last log line; 0: never */
+    /* times of the last invalid message, and of its last log line; 0: never */
+    uint64_t rejected_us, rejected_logged_us;
 };
 
 struct pccl_use {
@@ -200,8 +200,9 @@ struct pccl_peer {
     uint32_t tested_count, tested_capacity;
     bool describing;
     uint64_t describe_ticket;
-    struct pccl_text optimize_reason;  /* reason why the last optimization failed */
-    struct pccl_attributes attributes; /* as of the last call that returned, like the list; set only by member_list.h */
+    struct pccl_text optimize_reason; /* reason why the last optimization failed */
+    /* as of the last call that returned, like member_list; set only by member_list.h */
+    struct pccl_attributes attributes;
     struct pccl_member_list *member_list;
     struct pccl_text last_reason, waiting;
     uint64_t thread;  /* first thread of the program that made a call; 0: unknown */

@@ -7,7 +7,7 @@
 
 #include "peer/state.h"
 
-/* Returns NULL if this peer has no subgroup of this name. */
+/* Returns the subgroup of this name; NULL if this peer has none. */
 struct pccl_peer_subgroup *pccl_peer_find_subgroup(const struct pccl_peer *p, uint64_t name);
 /*
  * Returns the members of the group with this name, even if it is closed; for a founding, the whole group. Returns NULL

@@ -121,7 +121,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
     p->effects.call_done(p->effects.context, PCCL_CALL_CONNECT, PCCL_OK, false);
 }
 
-/* Returns false if the peer gave up. */
+/* Applies the changes of the membership. Returns false if the peer gave up. */
 static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_change *change)
 {
     enum pccl_status status = change->full ? pccl_peer_replace_members(p, change->added, change->added_count)

@@ -22,7 +22,7 @@ void pccl_peer_held(struct pccl_peer *p, uint32_t hold_ms);
  * members with links to it log this.
  */
 void pccl_peer_tick_admissions(struct pccl_peer *p);
-/* Returns USAGE if the peer is unconnected. */
+/* Handles the event TRAINING (event.h). Returns USAGE if the peer is unconnected. */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_report_training(struct pccl_peer *p,
                                                            const struct pccl_msg_training *training);
 /* Logs the wait of a caller in an open receive, for which no particular peer is missing. */
