@@ -24,8 +24,8 @@ enum {
     /* maximum number of outstanding answers of a donor, for small chunks; a power of two */
     PCCL_FETCH_OUTSTANDING_MAX = 1024,
     PCCL_FETCH_PATIENCE_MS = 100, /* time after which a requested chunk may also be requested from an idle donor */
-    PCCL_FETCH_GRACE_MS =
-        50, /* time that a suspected donor still has to send something, at the end of PCCL_FETCH_STALL_MS */
+    /* time that a suspected donor still has to send something, at the end of PCCL_FETCH_STALL_MS */
+    PCCL_FETCH_GRACE_MS = 50,
 };
 _Static_assert(PCCL_FETCH_DONORS <= 32, "a bit for each donor");
 
