@@ -69,7 +69,7 @@ struct pccl_recorder {
     struct pccl_telemetry_range last_ids;
 };
 
-/* Returns NULL if out of memory. `operations` must be at least 1. */
+/* Creates a recorder for the latest `operations` (at least 1) operations. Returns NULL if out of memory. */
 struct pccl_recorder *pccl_recorder_create(const struct pccl_memory *memory, uint32_t operations);
 /* Frees the recorder. NULL is allowed. */
 void pccl_recorder_destroy(struct pccl_recorder *recorder);
@@ -97,7 +97,7 @@ struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recor
 /* Return the number of entries, and the entry at this place, where 0 is the oldest. */
 uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder);
 struct pccl_recorder_entry *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place);
-/* Return NULL if the data was overwritten or is empty. */
+/* Return an entry's members, flows and reason; NULL if these were overwritten or there are none. */
 const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder,
                                             const struct pccl_recorder_entry *entry);
 const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder *recorder,
