@@ -10,10 +10,13 @@
 #include <string.h>
 
 enum {
-    /* length of the first cool-down as a multiple of the limit; each further one is twice as long */
+    /*
+     * length of a peer's first cool-down, as a multiple of the limit; each further one is twice as long as the previous
+     * one
+     */
     COOL_DOWN_LIMITS = 4,
     DOUBLINGS_MAX = 6,
-    GOOD_COOL_DOWNS = 4, /* an expulsion is forgotten this many times the length of its cool-down after it */
+    GOOD_COOL_DOWNS = 4, /* number of further cool-down lengths after which an expulsion is forgotten */
 };
 
 /* Returns true if this class of verdict can lead to an expulsion. */

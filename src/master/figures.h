@@ -19,7 +19,7 @@ struct pccl_peer_figure {
     uint64_t received_us;        /* time since its last message */
     struct pccl_place place;
     bool draining;
-    /* Predicted link to the ring successor; 0 if unknown or the peer is alone. */
+    /* Predicted figures of the link to the ring successor; 0 if unknown or the peer is alone. */
     uint64_t rate;
     uint32_t rtt_us;
     uint64_t predicted, achieved; /* rates of that link in the last test and in later operations; 0 if unknown */

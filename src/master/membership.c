@@ -181,7 +181,7 @@ void pccl_master_end_run(struct pccl_master *m)
 
 /* ---- departures ---- */
 
-/* Sends the peer the reason of its removal if it is connected, and frees it. */
+/* Sends the peer the reason for its removal if it is connected, and frees it. */
 static void send_farewell(struct pccl_master *m, struct pccl_remote *remote)
 {
     PCCL_ASSERT(remote->departing && remote->group == NULL && m->departing_count > 0);

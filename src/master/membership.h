@@ -72,7 +72,7 @@ void pccl_master_request_better_links(struct pccl_master *m, struct pccl_peer_gr
 void pccl_master_next_epoch(struct pccl_master *m, const struct pccl_member *added, uint32_t added_count,
                             const struct pccl_id *removed, uint32_t removed_count, const struct pccl_text *why);
 /*
- * Does the same after a restart, with epoch (inc, 1). Members that reported another epoch than the winning one receive
+ * Does the same after a restart, with epoch (inc, 1). Members that reported an epoch other than the winning one receive
  * the whole member list; without `all_here` all members receive it.
  */
 void pccl_master_recovery_epoch(struct pccl_master *m, const struct pccl_epoch *winning_epoch, uint32_t inc,

@@ -177,7 +177,7 @@ static bool is_of_present_era(const struct pccl_master *m, const struct pccl_pee
     return instance->joint == pccl_master_joint(m) && instance->sync == group->sync;
 }
 
-/* All operations of a group belong to one era. */
+/* Checks only one operation of each group, because all operations of a group belong to the same era. */
 void pccl_master_forget_ended_eras(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {

@@ -19,7 +19,7 @@ PCCL_MUST_CHECK bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, stru
                                                      struct pccl_operation *op);
 /*
  * Holds an abort until `until_us` at the latest (operations_messages.c), or with UINT64_MAX until the view is
- * acknowledged. Keeps the reason of the first call.
+ * acknowledged. Keeps the reason from the first call.
  */
 void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op,
                             enum pccl_class class, const struct pccl_text *reason, uint64_t until_us);

@@ -173,7 +173,7 @@ static struct pccl_operation *undecided(struct pccl_master *m, struct pccl_remot
     return pccl_master_exceeds_lone_aborts(m, from, op) ? NULL : op;
 }
 
-/* Appends the reporting peer and its reason. The reason of a mismatch already names both peers. */
+/* Appends the reporting peer and its reason. The reason for a mismatch already names both peers. */
 static void add_reported(struct pccl_text *reason, const struct pccl_remote *from, uint16_t class,
                          struct pccl_bytes reported, const char *otherwise)
 {

@@ -1,4 +1,4 @@
-/* Peers by id and groups by number; addresses of peers, departures, and the reasons of past removals. */
+/* Peers by id and groups by number; addresses of peers, departures, and the reasons for past removals. */
 #include "master/output.h"
 #include "master/membership.h"
 #include "master/roster.h"

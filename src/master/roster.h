@@ -15,7 +15,7 @@ void pccl_master_send_names(struct pccl_master *m, struct pccl_remote *to, const
 PCCL_PRINTF(4, 5)
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...);
-/* Stores the reason of this removal in case the peer connects again. */
+/* Stores the reason for this removal in case the peer connects again. */
 void pccl_master_note_removed(struct pccl_master *m, const struct pccl_remote *remote);
 /* Returns the record of this peer's removal; NULL if none exists or the removed peer had another token. */
 const struct pccl_removed *pccl_master_find_removed(const struct pccl_master *m, const struct pccl_msg_hello *hello);

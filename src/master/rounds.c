@@ -22,7 +22,7 @@ static bool all_voted(const struct pccl_master *m, uint8_t kind)
  * Returns true if some member has voted and every missing one is untried: the first of a new group, without a call so
  * far. Such a member needed no link to be admitted, so no other member has confirmed that it works. Once all others
  * have voted, its time for the first call is limited, because otherwise any peer that reaches the master's port could
- * block the run for ever. For other members the round waits as long as they live (RELIABILITY).
+ * block the run forever. For other members the round waits as long as they live (RELIABILITY).
  */
 static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
 {

@@ -1,6 +1,7 @@
 /*
  * Shortages that peers report: a lack of memory or descriptors prevents them from opening or accepting links, or from
- * taking part in a joint call. Shortages explain failures but do not decide them.
+ * taking part in a joint call. Shortages explain failures, and count as evidence against a peer when a failed link is
+ * decided (links_failed.c).
  */
 #ifndef PCCL_MASTER_SHORTAGES_H
 #define PCCL_MASTER_SHORTAGES_H
@@ -14,7 +15,7 @@ void pccl_master_note_ability(struct pccl_master *m, struct pccl_remote *from, u
 /* Returns true if a member cannot take part, and describes it in `words`. Call when all of the group have voted. */
 PCCL_MUST_CHECK bool pccl_master_some_are_unable(const struct pccl_peer_group *group, uint8_t kind,
                                                  struct pccl_text *words);
-/* Returns true if the peer has reported a shortage since then. */
+/* Returns true if the peer has reported a shortage since `since_us`. */
 bool pccl_master_reported_shortage_since(const struct pccl_remote *remote, uint64_t since_us);
 /* Appends the peer and the reason why it cannot take part. */
 void pccl_master_describe_shortage(const struct pccl_remote *remote, struct pccl_text *words);

@@ -16,7 +16,7 @@ enum {
     PCCL_TALLY_LATENCIES = 7, /* number of bounds; one more bucket counts longer times */
     PCCL_TALLY_SPANS = 60,    /* number of spans that are kept, which cover ten minutes */
     PCCL_TALLY_SPAN_US = 10000000,
-    PCCL_TALLY_STEPS = 64, /* number of training steps that are kept, the latest ones */
+    PCCL_TALLY_STEPS = 64, /* number of the latest training steps that are kept */
 };
 
 /* Upper bounds of the latency buckets, in microseconds. */

@@ -92,7 +92,7 @@ static void end_search(struct pccl_master *m, struct pccl_peer_group *group)
     group->tuning.ticket = 0;
 }
 
-/* Ends searches in the background, so that no call waits for one. They start over later. */
+/* Ends the searches in the background, so that no call waits for them. They start over later. */
 static void end_background_searches(struct pccl_master *m)
 {
     for (uint32_t i = 0; i < m->group_count; i++) {
