@@ -267,7 +267,10 @@ static void meet_another_build(struct pccl_peer *p, const struct pccl_text *reas
     be_lost(p, reason);
 }
 
-/* Handles a refusal for the version. Before PCCL_GREETING_SINCE its reason names at most one side. */
+/*
+ * Handles a refusal because of the version. The reason from a master older than PCCL_GREETING_SINCE may name the
+ * version of only one side.
+ */
 static void refused_for_version(struct pccl_peer *p, const struct pccl_msg_refused *refused,
                                 const struct pccl_text *words)
 {

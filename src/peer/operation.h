@@ -72,7 +72,7 @@ struct pccl_peer_op {
      * case the status with which it ended
      */
     enum pccl_status lost_by;
-    struct pccl_text reason; /* reason of the abort */
+    struct pccl_text reason; /* reason for the abort */
     void *user;              /* owned by the driver */
 };
 

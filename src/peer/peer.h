@@ -50,7 +50,7 @@ void pccl_peer_destroy(struct pccl_peer *peer);
 void pccl_peer_op_detach(struct pccl_peer *peer, struct pccl_peer_op *op);
 void pccl_peer_op_free(const struct pccl_memory *memory, struct pccl_peer_op *op);
 /*
- * Handles an event. CALL, DESCRIBE and LAUNCH return OK, or the reason of the refusal, in which case nothing has
+ * Handles an event. CALL, DESCRIBE and LAUNCH return OK, or the reason for the refusal, in which case nothing has
  * changed. All other events return OK.
  */
 enum pccl_status pccl_peer_step(struct pccl_peer *peer, struct pccl_peer_event *event);

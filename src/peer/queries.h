@@ -58,7 +58,7 @@ uint64_t pccl_peer_sync_revision(const struct pccl_peer *peer);
 bool pccl_peer_is_connected(const struct pccl_peer *peer);
 /* Returns the first four values of pcclGetAttribute. This is a snapshot, replaced when a call returns (PROTOCOL 8). */
 struct pccl_attributes pccl_peer_attributes(const struct pccl_peer *peer);
-/* Returns these attributes for the latest member list from the master. */
+/* Returns the same four values for the latest member list from the master. */
 struct pccl_attributes pccl_peer_attributes_now(const struct pccl_peer *peer);
 /*
  * Returns the members of the group in canonical order as of the last call that returned, on which callers rely; NULL if

@@ -156,7 +156,7 @@ struct pccl_peer {
     uint64_t lost_us;
     uint64_t greeted_us, received_us, sent_us;
     uint32_t pause_ms;
-    struct pccl_text why_lost; /* reason of the latest loss */
+    struct pccl_text why_lost; /* reason for the latest loss */
     uint64_t boot;
     struct pccl_id run_key; /* valid for a member */
     struct pccl_id lineage;
@@ -244,7 +244,7 @@ struct pccl_peer {
     uint64_t gone_count;
     /* times of the last shortage, its report and its log line; 0: never */
     uint64_t shortage_us, shortage_sent_us, shortage_logged_us;
-    struct pccl_text shortage; /* reason of the shortage */
+    struct pccl_text shortage; /* reason for the shortage */
 };
 
 /* Returns the first half of the era: the number of joint rounds that have been decided (PROTOCOL 1.4). */

@@ -32,7 +32,7 @@ struct pccl_peer_subgroup {
     uint64_t name;                  /* name in launches and instances */
     struct pccl_instance founding;
     struct pccl_peer_participants all; /* owns its lists */
-    struct pccl_text reason;           /* reason of its end */
+    struct pccl_text reason;           /* reason for its end */
 };
 
 #endif

@@ -7,7 +7,7 @@
 /* Begins a call, which has not voted yet. */
 void pccl_peer_begin_sync(struct pccl_peer *p, const struct pccl_sync_vote *vote);
 void pccl_peer_send_sync_vote(struct pccl_peer *p);
-/* Handle the master's plan, and one more donor. */
+/* Handle the master's plan, and the message that names another donor. */
 void pccl_peer_sync_planned(struct pccl_peer *p, const struct pccl_msg_sync_plan *plan);
 void pccl_peer_sync_donor_named(struct pccl_peer *p, const struct pccl_msg_sync_donor *donor);
 /* Handle the events SYNC_TOUCHED, SYNC_PROVEN and SYNC_DONE (event.h). */

@@ -9,13 +9,13 @@
 #include "wire/describe.h"
 
 enum {
-    WHERE_REPEAT = 5,           /* interval between two questions, as a multiple of where_ms */
+    WHERE_REPEAT = 5,           /* interval between two `where` messages, as a multiple of where_ms */
     TRAINING_PAUSE_US = 100000, /* minimum interval between two training reports */
 };
 
 /*
- * Returns the time of the first question. If the deadline is near, this is halfway to it, so that the caller learns in
- * time which members are missing, and the other waiting peers learn that this peer has entered.
+ * Returns the time at which to send the first `where` message. If the deadline is near, this is halfway to it, so that
+ * the caller learns in time which members are missing, and the other waiting peers learn that this peer has entered.
  */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us)
 {

@@ -9,7 +9,7 @@
 
 void pccl_peer_ask_where(struct pccl_peer *p, const struct pccl_msg_where *where);
 void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_where *answer);
-/* Return the times of the first and of the next question for a call or operation. */
+/* Return the time at which to send the first `where` message, and the next one, for a call or operation. */
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us);
 uint64_t pccl_peer_next_where(const struct pccl_peer *p);
 /*
