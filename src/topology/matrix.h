@@ -22,7 +22,7 @@ struct pccl_figure {
     uint64_t tested_rate; /* rate of the last test; 0 if there was none */
     uint32_t rtt_us;
     uint8_t source; /* enum pccl_figure_source */
-    bool judged;    /* TRAFFIC: the figure is from a verdict, not from a report */
+    bool judged;    /* TRAFFIC: true if the figure is from a verdict, not from a report */
 };
 
 struct pccl_matrix {

@@ -107,7 +107,7 @@ static bool backtrack(struct search *search, uint32_t *path)
 {
     const uint32_t taken = UINT32_C(1) << 31, place = ~taken;
     const uint32_t *order = search->order;
-    uint32_t count = search->count, depth = 1, tried = 0; /* number of candidates that were tried at this depth */
+    uint32_t count = search->count, depth = 1, tried = 0; /* tried: number of candidates tried at this depth */
     memset(path, 0, count * sizeof *path);
     path[0] = taken;
     while (depth > 0 && depth < count && search->budget > 0) {

@@ -1,4 +1,4 @@
-/* Search for a ring: exact for a few members, by local search for more (solve_local.c). */
+/* Searches for the best ring: exactly for a few members, by local search for more (solve_local.c). */
 #include "topology/solve.h"
 
 #include "topology/internal.h"

@@ -1,5 +1,5 @@
 /*
- * The cheapest successors: cycles with the smallest total latency that cover all members (the assignment problem,
+ * Finds the cheapest successors: cycles with the smallest total latency that cover all members (the assignment problem,
  * solved by shortest augmenting paths with prices). No ring is cheaper. If round trips differ by direction, joining
  * these cycles gives a good ring.
  */

@@ -1,7 +1,7 @@
 /*
- * The best ring by dynamic programming over the sets of members that a path from member 0 has visited: finds the
- * greatest rate at which a ring exists, then the smallest latency with links of that rate. Sets exclude member 0:
- * member m is bit m - 1.
+ * Finds the best ring by dynamic programming over the sets of members that a path from member 0 has visited: first the
+ * greatest rate at which a ring exists, then the smallest latency with links of at least that rate. Sets exclude member
+ * 0: member m is bit m - 1.
  */
 #include "topology/internal.h"
 
@@ -11,7 +11,7 @@ _Static_assert(OTHERS_MOST <= 16, "sets are 16 bits");
 struct exact {
     const struct pccl_ring_problem *problem;
     uint32_t count, others, all; /* all: the set of all members except 0 */
-    /* set of members reached by links that are fast enough; bit 31: member 0 */
+    /* by member: set of the members to which it has a sufficiently fast link; bit 31: member 0 */
     uint32_t reached[PCCL_SOLVE_EXACT_MOST];
 };
 static const uint32_t ZERO = UINT32_C(1) << 31;
@@ -50,7 +50,7 @@ static void take_links(struct exact *exact, uint64_t least)
 }
 
 /*
- * Returns true if there is a ring. ends[set] becomes the set of members at which a path from 0 through the set may end.
+ * Returns true if there is a ring. Sets ends[set] to the members at which a path from 0 through the whole set can end.
  */
 static bool ring_exists(struct exact *exact, uint64_t least, uint16_t *ends)
 {

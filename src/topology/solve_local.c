@@ -1,6 +1,6 @@
 /*
- * Search for groups with too many rings to try all of them. First finds the greatest rate at which a ring is found,
- * from the upper bound down; then reduces latency with links of that rate.
+ * Searches for the best ring of a group that has too many rings to try all of them. First finds the greatest rate at
+ * which the search finds a ring, from the upper bound down; then reduces latency with links of at least that rate.
  */
 #include "topology/internal.h"
 
