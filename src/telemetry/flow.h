@@ -22,14 +22,14 @@ enum { PCCL_TELEMETRY_FLOWS_MAX = 2 * (PCCL_HUB_PEERS_MAX - 1) };
 
 #define PCCL_TELEMETRY_COUNTERS(X)                                                                                     \
     X(uint32_t, place)    /* 1 + the neighbor's place in the ring, with PCCL_TELEMETRY_OUTGOING; 0: unused */          \
-    X(uint32_t, expected) /* messages in stripes that are open here */                                                 \
+    X(uint32_t, expected) /* number of messages in stripes that are open here */                                       \
     X(uint32_t, begun)                                                                                                 \
     X(uint32_t, moved)                                                                                                 \
-    X(uint32_t, folded)        /* incoming: folded or stored */                                                        \
+    X(uint32_t, folded)        /* incoming: number of messages folded or stored */                                     \
     X(uint64_t, bytes)         /* bytes of moved messages */                                                           \
-    X(uint64_t, granted)       /* the receiver has granted the stripes below this */                                   \
-    X(uint64_t, opened)        /* the stripes below this are open here */                                              \
-    X(uint64_t, begun_stripes) /* outgoing: in stripes below this, the first message has begun */                      \
+    X(uint64_t, granted)       /* number of stripes that the receiver has granted */                                   \
+    X(uint64_t, opened)        /* number of stripes that were opened here */                                           \
+    X(uint64_t, begun_stripes) /* outgoing: number of stripes whose first message has begun */                         \
     X(uint64_t, granted_us)    /* time of the latest grant, received or sent; 0: none */                               \
     X(uint64_t, first_us)      /* time at which the first message began; 0: none */                                    \
     X(uint64_t, last_us)       /* time at which the latest message had moved */                                        \
