@@ -101,7 +101,7 @@ bool pccl_fetch_is_starved(const struct pccl_fetch *fetch);
 /* Fails a starved fetch for which no further donor can be expected. */
 void pccl_fetch_give_up(struct pccl_fetch *fetch, const char *reason);
 enum pccl_fetch_status pccl_fetch_status(const struct pccl_fetch *fetch);
-const struct pccl_text *pccl_fetch_reason(const struct pccl_fetch *fetch); /* FAILED: the reason of the failure */
+const struct pccl_text *pccl_fetch_reason(const struct pccl_fetch *fetch); /* FAILED: the reason for the failure */
 /* Returns true if this tensor has been written to and is not complete. */
 bool pccl_fetch_is_torn(const struct pccl_fetch *fetch, uint32_t tensor);
 uint64_t pccl_fetch_bytes(const struct pccl_fetch *fetch); /* number of bytes in verified chunks */
