@@ -75,7 +75,7 @@ struct pccl_sync_fetching {
     bool seats[PCCL_STATE_DONORS_MAX]; /* seats in use */
     struct pccl_sync_asker *askers[PCCL_FETCH_DONORS];
     uint64_t alone_us;            /* time since which no donor can help; UINT64_MAX if one can */
-    struct pccl_text last_reason; /* reason of the last loss of a donor */
+    struct pccl_text last_reason; /* reason for the last loss of a donor */
 };
 
 /* The plan in the inbox. */
