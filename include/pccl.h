@@ -232,7 +232,7 @@ typedef struct pcclQuantizationOptions_t {
 typedef struct pcclReduceDescriptor_t {
     size_t count; /* elements, not bytes; > 0 */
     pcclRedOp_t op;
-    uint64_t tag; /* matches the calls of the peers; may be reused once the operation has been awaited */
+    uint64_t tag; /* matches the peers' calls; may be reused once the operation has been awaited */
     pcclReduceOperandDescriptor_t src_descriptor;
     pcclQuantizationOptions_t quantization_options;
 } pcclReduceDescriptor_t;
@@ -316,7 +316,7 @@ PCCL_EXPORT const char *pcclGetErrorString(pcclResult_t result);
 /*
  * Returns the reason for the calling thread's last failure on this communicator or, if comm is NULL, for its last
  * failure in a call without a communicator (creation, options, master and log functions). The text is empty if no call
- * has failed; successful calls leave it unchanged. Never NULL. Valid until the thread's next call of the library. Any
+ * has failed; successful calls leave it unchanged. Never NULL. Valid until the thread's next call to the library. Any
  * time. Does not block. comm may be disconnected, but not destroyed.
  */
 PCCL_EXPORT const char *pcclGetLastError(const pcclComm_t *PCCL_NULLABLE comm);
@@ -353,18 +353,19 @@ typedef struct pcclFailure_t {
  *
  * peers: the peers that died, were removed or left the caller's group between the start of the call (the launch of a
  * reduction, the start of the list in pcclAllReduceMultipleWithRetry or pcclRunOperations) and its outcome, as far as
- * this peer knew at that time, regardless of the reason of the failure. So when a death fails a reduction, all
- * survivors name the dead peer, except a survivor that launches the reduction after another call has already reported
- * the death. The list is empty if no peer left (a link between two live peers failed, arguments differ), if the call
- * was refused for its arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the latest 256
- * peers that left.
+ * this peer knew at that time, regardless of the reason of the failure. So when a reduction fails because of a death,
+ * all survivors name the dead peer, except a survivor that launches the reduction after another call has already
+ * reported the death. The list is empty if no peer left (a link between two live peers failed, arguments differ), if
+ * the call was refused for its arguments, and for pcclTimeout of pcclAwaitAsyncReduceFor. The library remembers the
+ * latest 256 peers that left.
  *
  * precise: the same cause as a code from 13 upwards, if there is one, regardless of the options; it distinguishes a
  * deadline from a death. When `op_timeout_ms` or `stuck_ms` has passed, usually no peer has left: the message names the
  * missing peers, and the same call would wait for them again.
  *
- * Success leaves message and details unchanged; if this function fails, it sets the ones for calls without a
- * communicator. Any thread, any time. Does not block. comm may be disconnected, but not destroyed. Not in PCCL 1.0.
+ * Success leaves message and details unchanged; if this function itself fails, it sets the message and details of calls
+ * without a communicator. Any thread, any time. Does not block. comm may be disconnected, but not destroyed. Not in
+ * PCCL 1.0.
  * pcclSuccess
  * pcclInvalidArgument failure_out is NULL, or its size was not set
  */
@@ -509,8 +510,8 @@ PCCL_EXPORT pcclResult_t pcclCreateOptions(pcclOptions_t **options_out);
 PCCL_EXPORT pcclResult_t pcclSetOption(pcclOptions_t *options, const char *name, const char *PCCL_NULLABLE value);
 
 /*
- * Returns the current value of a parameter: as set, from the environment, or the default. options NULL is the same as
- * an empty set. Any time. Does not block.
+ * Returns the current value of a parameter: as set, from the environment, or the default. If options is NULL, the set
+ * is empty. Any time. Does not block.
  * pcclSuccess
  * pcclInvalidArgument name or buffer is NULL, an unknown parameter, or the text with its terminator needs more than
  *                     `size` bytes; the message states the required size
@@ -655,15 +656,15 @@ PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pendi
  * peers have called it, and then for 2 to 3 seconds (the master's `optimize_ms`) if many paths need measuring.
  *
  * Paths are tested under load; each peer sends over one path and receives over one path at a time. A result is valid
- * for `fresh_ms`, unless reductions over that link reach a different rate. So a call shortly after another one takes a
- * few round trips, and in a large run, where the time is too short to test every path, each call adds results. The best
- * ring is the one whose slowest path is the fastest and, among equal rings, the one with the lowest latency; no ring
- * contains an unusable path. The ring changes only if another ring is clearly better. For more than twelve peers the
- * search continues in the background; the next pcclUpdateTopology or pcclOptimizeTopology adopts its result, or a ring
- * that avoids a link that has become much slower.
+ * for `fresh_ms`, unless reductions over that link reach a different rate. So a call shortly after another one takes
+ * only a few round trips, and in a large run, where the time is too short to test every path, each call adds results.
+ * The best ring is the one whose slowest path is the fastest and, among equal rings, the one with the lowest latency;
+ * no ring contains an unusable path. The ring changes only if another ring is clearly better. For more than twelve
+ * peers the search continues in the background; the next pcclUpdateTopology or pcclOptimizeTopology adopts its result,
+ * or a ring that avoids a link that has become much slower.
  *
- * The call admits no newcomers. It updates the attributes. The death of a peer invalidates only its tests, a hanging
- * peer also delays the call by some seconds; a restarted master repeats the tests. Once they have begun,
+ * The call admits no newcomers. It updates the attributes. The death of a peer invalidates only its tests; a hanging
+ * peer also delays the call by a few seconds; a restarted master repeats the tests. Once they have begun,
  * `call_timeout_ms` does not end the call. Operations must not be launched during it.
  * pcclSuccess         the ring is the best one found; a change applies to all peers at the same time
  * pcclNotInitialized
@@ -708,7 +709,7 @@ PCCL_EXPORT pcclResult_t pcclGetTopology(const pcclComm_t *comm, char *PCCL_NULL
 /* ------------------------------------------------------------------------------------------------ reductions */
 
 /*
- * Launches a reduction over the group; pcclAwaitAsyncReduce ends it. Joint(group) by tag: the n-th launch of a tag
+ * Launches a reduction over the group; pcclAwaitAsyncReduce completes it. Joint(group) by tag: the n-th launch of a tag
  * since the last topology update or optimization is paired with the n-th launch of that tag of the other peers. Does
  * not block. Any thread; peers may launch and await different tags in different orders. sendbuf and recvbuf have
  * descriptor->count elements each, in CPU memory and with any alignment; they must be equal or not overlap. sendbuf
@@ -729,11 +730,11 @@ PCCL_EXPORT pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf,
                                             pcclAsyncReduceOp_t *reduce_handle_out);
 
 /*
- * Waits for a launched reduction and ends it. Joint(group) with the other peers' launches (not their awaits): BLOCKS
- * until the outcome is decided for all. Success or failure is the same on all peers that remain in the run. On success
- * recvbuf contains the result, bit-identical on all peers. On failure sendbuf has its original content, also in place;
- * if the buffers differ, recvbuf is unspecified. In both cases the library no longer touches the buffers, the tag is
- * free and the attributes are updated. Any thread, any order.
+ * Waits for a launched reduction and completes it. Joint(group) with the other peers' launches (not their awaits):
+ * BLOCKS until the outcome is decided for all. Success or failure is the same on all peers that remain in the run. On
+ * success recvbuf contains the result, bit-identical on all peers. On failure sendbuf has its original content, also in
+ * place; if the buffers differ, recvbuf is unspecified. In both cases the library no longer touches the buffers, the
+ * tag is free and the attributes are updated. Any thread, any order.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    the handle or its communicator is NULL, or the handle names no launched operation (already
@@ -751,8 +752,8 @@ PCCL_EXPORT pcclResult_t pcclAwaitAsyncReduce(const pcclAsyncReduceOp_t *reduce_
 
 /*
  * Acts as pcclAwaitAsyncReduce with a time limit: after timeout_ms it returns pcclTimeout; the operation then
- * continues, and the handle stays valid and must be awaited again. timeout_ms 0 does not block. Any other result ends
- * the operation as pcclAwaitAsyncReduce does, with its codes; the operation's deadline is reported as
+ * continues, and the handle stays valid and must be awaited again. timeout_ms 0 does not block. After any other result
+ * the operation is over, as after pcclAwaitAsyncReduce, whose codes it returns; the operation's deadline is reported as
  * pcclRankConnectionLost, never as pcclTimeout. Not in PCCL 1.0.
  * pcclTimeout            the operation is still running
  * and the results of pcclAwaitAsyncReduce

@@ -40,14 +40,14 @@ typedef struct pcclCodecParams_t {
      * Error feedback, for sums and averages: the library keeps the rounding error of this peer's contribution for the
      * tag, and adds it to the next contribution with the tag, so that errors do not accumulate over many operations. A
      * failed operation does not change it. Each peer decides for itself whether to use it. It takes 8 bytes for each
-     * element of each tag, until the handle is destroyed; the option feedback_mib limits it. If the tag is used for
+     * element of each tag, until the handle is destroyed; the option feedback_mib limits it. If the tag is used with
      * another count, type or codec, the library drops the feedback and logs a warning.
      */
     bool feedback;
-    /* Budget of pcclQuantAuto, which requires one of the two: time of an operation, at most 131071 ms */
+    /* Budget of pcclQuantAuto, as either this or budget_percent: the time of an operation, at most 131071 ms. */
     uint32_t budget_ms;
-    uint32_t budget_percent; /* or percentage of the time between two uses of its tag, at most 100; the first two uses
-                                are exact */
+    uint32_t budget_percent; /* the budget as a percentage of the time between two uses of the tag, at most 100; the
+                                first two uses are exact */
 } pcclCodecParams_t;
 
 #define PCCL_CODEC_PARAMS_INIT                                                                                         \
@@ -90,8 +90,8 @@ typedef struct pcclCodecError_t {
     }
 
 /*
- * Packs and unpacks these elements locally with any quantization, and measures the errors. An all-reduce with a codec
- * of pcclCreateCodec adds the errors of its peers' parts and of its result.
+ * Packs and unpacks these elements locally with any quantization, and measures the errors. In an all-reduce with a
+ * codec of pcclCreateCodec, the errors of the peers' parts and of the result add up.
  * pcclSuccess
  * pcclInvalidArgument a pointer is NULL, the size is not set, or the quantization does not suit the elements
  */

@@ -29,7 +29,7 @@ typedef struct pcclPeerId_t {
 
 /*
  * Returns the members of this peer's group in order of their ranks, and its own rank, after the last completed call of
- * this communicator (the same moment as for pcclGetAttribute). members NULL with max 0 returns only the number. Any
+ * this communicator (the same moment as for pcclGetAttribute). If members is NULL and max is 0, only *count is set. Any
  * thread. Does not block.
  * pcclSuccess
  * pcclNotInitialized
@@ -95,11 +95,11 @@ typedef struct pcclCoalescedTensor_t {
 /* Arguments of an operation in addition to its buffers. */
 typedef struct pcclCollectiveOptions_t {
     size_t size;                 /* set by PCCL_COLLECTIVE_OPTIONS_INIT */
-    uint64_t tag;                /* matches the calls of the peers, as in pcclReduceDescriptor_t */
+    uint64_t tag;                /* matches the peers' calls, as in pcclReduceDescriptor_t */
     const char *label;           /* label of the operation; NULL: the label set by pcclSetOperationLabel */
     const pcclPeerId_t *members; /* the expected members, in order of their ranks; NULL: see pcclPerform */
     uint32_t member_count;
-    bool alone_ok; /* whether a peer that is alone in its group performs the operation locally instead of returning
+    bool alone_ok; /* true if a peer that is alone in its group performs the operation locally instead of returning
                       pcclTooFewPeers */
     pcclQuantizationOptions_t quantization; /* not for blobs, barriers, sends and receives */
     const size_t *counts;   /* reduce-scatter: each member's share, in order of their ranks; NULL: equal shares */
@@ -127,7 +127,7 @@ typedef struct pcclOperationInfo_t {
     uint64_t rx_bytes;          /* payload received by this peer, without framing */
     uint32_t world;             /* peers that took part */
     uint32_t rank;              /* rank of this peer among them */
-    pcclPeerId_t *participants; /* array of the caller for the participants' ids in order of their ranks; or NULL */
+    pcclPeerId_t *participants; /* the caller's array for the participants' ids, in order of their ranks; or NULL */
     size_t participants_max;    /* set by the caller: capacity of the array; only the first ids are written if there are
                                    more */
     pcclQuantizationAlgorithm_t codec; /* codec of the elements; for an automatic codec, its choice */
@@ -214,7 +214,7 @@ PCCL_EXPORT pcclResult_t pcclPerform(const pcclOperation_t *operation, const pcc
  * Launches one operation of any kind without blocking, as pcclAllReduceAsync launches a reduction; pcclAwaitOperation
  * and all functions for handles of reductions accept its handle. The library does not read the struct, its options, or
  * their lists of members, counts, parts and tensors after the call. Until the operation is awaited, send buffers must
- * stay unchanged, and receive buffers, including blobs, must stay valid. The launch empties blobs, and a successful
+ * stay unchanged, and receive buffers, including blobs, must stay valid. The launch clears blobs, and a successful
  * await fills them.
  * pcclSuccess         *handle_out must be awaited exactly once
  * pcclInvalidArgument as for pcclPerform; or handle_out is NULL
@@ -224,8 +224,8 @@ PCCL_EXPORT pcclResult_t pcclStart(const pcclOperation_t *operation, const pcclC
                                    pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Ends a launched operation of any kind, including an all-reduce, as pcclAwaitAsyncReduceFor does, and describes it.
- * timeout_ms UINT32_MAX: no limit. info is written on success only.
+ * Waits for a launched operation of any kind, including an all-reduce, as pcclAwaitAsyncReduceFor does, and describes
+ * it. timeout_ms UINT32_MAX: no limit. info is written on success only.
  * pcclTimeout         the operation is still running; await it again
  * pcclInvalidArgument the size of info is not set; await it again. Or as for pcclAwaitAsyncReduce
  * pcclMembersChanged  as for pcclPerform
@@ -237,8 +237,8 @@ PCCL_EXPORT pcclResult_t pcclAwaitOperation(const pcclAsyncReduceOp_t *handle, u
 /* ------------------------------------------------------------------------------------------- kinds of operations */
 
 /*
- * Each function acts as pcclPerform, or with Async as pcclStart, for an operation of the kind in its name. The comments
- * describe the kinds, and results in addition to pcclPerform's. A root is a rank.
+ * Each function acts as pcclPerform, or, with Async in its name, as pcclStart, for an operation of the kind in its
+ * name. The comments describe the kinds, and results in addition to pcclPerform's. A root is a rank.
  */
 
 /*
@@ -268,9 +268,9 @@ PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsFor(const void *sendbuf, void *
                                                      pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Reduces several tensors, also of different types, in one operation that takes little longer than a single tensor of
- * the total size. All peers pass lists of the same counts, types and reductions, with at most 65536 tensors. For
- * quantization and its feedback, tensors of the same type and reduction form one tensor, in the order of the list.
+ * Reduces several tensors, also of different types, in one operation that takes little longer than an operation on one
+ * tensor of the total size. All peers pass lists of the same counts, types and reductions, with at most 65536 tensors.
+ * For quantization and its feedback, tensors of the same type and reduction form one tensor, in the order of the list.
  * Quantization packs tensors of floats only. A factor applies to all premultiplied sums of the list.
  * pcclSuccess and the results of pcclPerform; if a tensor is refused, the message names its index in the list
  */
@@ -455,8 +455,8 @@ PCCL_EXPORT pcclResult_t pcclBarrierAsync(const pcclCollectiveOptions_t *PCCL_NU
 /*
  * Gathers the blobs of all members on all members. A blob is a sequence of arbitrary bytes, which may be empty; the
  * others need not know its length. If all blobs are short, they are sent through the master in one round trip. The
- * function reads only the size of *blobs; on success it fills *blobs, which must then be freed. It may use two numbers
- * of its tag's sequence.
+ * function reads only the size of *blobs; on success it fills *blobs, which must then be freed. It may take two
+ * sequence numbers of its tag.
  * pcclSuccess
  * pcclInvalidArgument as for pcclPerform; or the size of blobs is not set
  * pcclInvalidUsage    as for pcclPerform; or all blobs together are longer than max_bytes (ext. pcclPeerMismatch), with
@@ -577,10 +577,10 @@ typedef struct pcclRebuild_t {
  * Adapts entries of a list to different members: changes the buffers, counts, roots and options of the entries of
  * rebuild->operations listed in rebuild->entries. The other entries have succeeded or may be running, and must not
  * change. Tag and collective must stay the same, and a list of members must be rebuild->members. An entry must depend
- * on rebuild->members and the original operation only, not on an earlier call: if members leave in succession, one peer
- * may be called for each list of members and another for the last one only. Returns false if it cannot adapt an entry;
- * the list then ends for all peers. Called on the thread in pcclRunOperations. It must not wait for other peers or
- * destroy the communicator.
+ * on rebuild->members and the original operation only, not on an earlier call: if members leave in succession, the
+ * callback may be called on one peer for each list of members, and on another only for the last one. Returns false if
+ * it cannot adapt an entry; the list then ends for all peers. Called on the thread in pcclRunOperations. It must not
+ * wait for other peers or destroy the communicator.
  */
 typedef bool (*pcclRebuildCallback_t)(const pcclRebuild_t *rebuild, void *user_data);
 

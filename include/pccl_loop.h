@@ -59,7 +59,7 @@ typedef struct pcclLoopStep_t {
 /*
  * Creates a loop on this communicator, which must not have been connected yet, or must have made no call since
  * pcclConnect. state: tensors that the steps change and that are equal on all peers of the group; NULL: no state. Each
- * step reads the struct and its tensors: keep both, or replace the tensors by others with the same names, types and
+ * step reads the struct and its tensors: keep both, or replace the tensors with others with the same names, types and
  * counts. Set its revision to the checkpoint's, or to 0. The loop adds one tensor, "pccl.loop.steps": the number of
  * completed steps.
  *
