@@ -32,14 +32,15 @@ struct pccl_api_call {
     struct pccl_communicator *comm; /* communicator of the handle; NULL if the call is not inside one */
     enum pccl_family family;
     uint64_t key;  /* key of the handle in config/errors; 0: no handle */
-    bool extended; /* true if results from 13 upwards are allowed; set by the handle, or by the body */
+    bool extended; /* true if result codes from 13 upward are allowed; set by the handle, or by the body */
     struct pccl_why why;
     pcclResult_t inner; /* failure of a public call made by the body, which has recorded the reason */
 };
 
 /*
- * Entire body of an exported function. `body` is an expression, usually a call of a static function, that uses `call`,
- * writes the reason for a failure to call->why and returns a status. A broken invariant in it ends the communicator.
+ * Expands to the entire body of an exported function. `body` is an expression, usually a call to a static function. It
+ * uses `call`, writes the reason for a failure to call->why, and evaluates to a status. A broken invariant in it ends
+ * the communicator.
  */
 #define PCCL_API_CALL(subject, handle, family, body)                                                                   \
     do {                                                                                                               \
@@ -71,25 +72,25 @@ pcclResult_t pccl_api_end(struct pccl_api_call *call, enum pccl_status status);
 pcclResult_t pccl_api_broken(struct pccl_api_call *call);
 
 /*
- * Runs body(argument) on the calling thread inside the communicator, for a DESTRUCTION. A broken invariant in it ends
- * the communicator.
+ * Runs body(argument) on the calling thread inside the communicator, for a call of kind DESTRUCTION. A broken invariant
+ * in it ends the communicator.
  */
 void pccl_api_run_inside(struct pccl_communicator *comm, void (*body)(void *argument), void *argument);
 
 /*
- * Returns OK if the communicator is connected and makes no joint call. Otherwise returns USAGE, or the status that
- * explains why it is not connected. Caller holds the lock.
+ * Returns OK if the communicator is connected and no joint call is running on it. Otherwise returns USAGE, or the
+ * status that explains why it is not connected. Caller holds the lock.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_may_call(const struct pccl_communicator *comm, struct pccl_text *reason);
 /*
- * Writes the reason for the failure of this joint call to `why`, with the members that departed since it began. Caller
- * holds the lock.
+ * Writes to `why` the reason for the failure of this joint call, and the members that have departed since it began.
+ * Caller holds the lock.
  */
 void pccl_api_explain_call(const struct pccl_communicator *comm, enum pccl_call call, enum pccl_status status,
                            struct pccl_why *why);
 /*
- * Returns OK if the communicator is connected and has no operations to await. Otherwise returns PENDING_OPS or a status
- * of pccl_api_may_call, with a reason. Sets *world to the size of the run in the caller's snapshot.
+ * Returns OK if the communicator is connected and has no outstanding operations. Otherwise returns PENDING_OPS or a
+ * status of pccl_api_may_call, with a reason. Sets *world to the size of the run in the caller's snapshot.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_check_quiet(struct pccl_communicator *comm, uint32_t *world,
                                                       struct pccl_text *reason);
@@ -116,8 +117,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *
                                                      struct pccl_text *reason);
 void pccl_api_info_end(const pcclOperationInfo_t *info, pcclOperationInfo_t *given);
 /*
- * Copies a text of this length and a terminator to the caller's buffer. If `text` is NULL, only sets *needed to the
- * required size. Returns ARGUMENT with a reason if the buffer is too small. `needed` may be NULL.
+ * Copies the `length` bytes of `made` and a terminator to the caller's buffer. If `text` is NULL, only sets *needed to
+ * the required size. Returns ARGUMENT with a reason if the buffer is too small. `needed` may be NULL.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, size_t size,
                                                    size_t *needed, struct pccl_text *reason);
@@ -135,7 +136,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_host(const ccoip_socket_address_t *add
 
 /*
  * Converts a caller's codec to the codec fields of `descriptor`, whose data type and operation must be set. Returns
- * ARGUMENT with a reason.
+ * ARGUMENT with a reason if the codec does not suit them.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_codec(const pcclQuantizationOptions_t *codec,
                                                 struct pccl_descriptor *descriptor, struct pccl_text *reason);
@@ -145,8 +146,8 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec);
 /* ---- coalesced.c ---- */
 
 /*
- * Fills in the buffers of a coalesced all-reduce; sendbuf of the operation is the list of tensors. Allocates all lists
- * as one block of pccl_api_coalesced_bytes(number of tensors), which begins with the extents of the input.
+ * Fills in the buffers of a coalesced all-reduce, whose sendbuf is the list of tensors. Allocates all lists as one
+ * block of pccl_api_coalesced_bytes(number of tensors), which begins with the extents of the input.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_coalesced(const pcclOperation_t *asked,
                                                     const pcclQuantizationOptions_t *codec, struct pccl_op_args *args,
@@ -157,14 +158,14 @@ size_t pccl_api_coalesced_bytes(size_t tensor_count);
 
 /* Sets the label of operations that the calling thread launches from now on. */
 void pccl_api_set_label(const struct pccl_label *label);
-/* Converts a reduction of PCCL 1.0 to an operation, which refers to `options`. Returns ARGUMENT with a reason. */
+/* Converts a reduction of PCCL 1.0 to an operation, which points to `options`. Returns ARGUMENT with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf,
                                                     const pcclReduceDescriptor_t *descriptor,
                                                     pcclCollectiveOptions_t *options, pcclOperation_t *operation,
                                                     struct pccl_text *reason);
 /*
- * Checks and converts an operation of this version's size, and resets the fields that its kind does not use. Returns
- * ARGUMENT with a reason, or MEMORY. The caller must call pccl_api_op_args_free, even on failure.
+ * Checks and converts an operation, whose struct has this version's size, and resets the fields that its kind does not
+ * use. Returns ARGUMENT with a reason, or MEMORY. The caller must call pccl_api_op_args_free, even on failure.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_op_args(pcclOperation_t *asked, struct pccl_op_args *args,
                                                   struct pccl_text *reason);
@@ -184,8 +185,8 @@ pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms);
 /* ---- await.c ---- */
 
 /*
- * Waits at most `timeout_ms` for the operation and then ends it. Returns TIMEOUT if it is still running; the caller
- * always sees this as pcclTimeout, which has no other meaning in this call. Caller holds the lock.
+ * Waits up to `timeout_ms` for the operation, and ends it once it is over. Returns TIMEOUT if it is still running; only
+ * in this case does the caller of the API see pcclTimeout. Caller holds the lock.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_comm_op *operation,
                                                      uint32_t timeout_ms, pcclOperationInfo_t *info);

@@ -44,7 +44,7 @@ enum pccl_status pccl_api_hand_out(const char *made, size_t length, char *text, 
     return PCCL_OK;
 }
 
-/* ---- the info of an operation ---- */
+/* ---- operation info ---- */
 
 enum pccl_status pccl_api_info_begin(const pcclOperationInfo_t *given, pcclOperationInfo_t *info,
                                      struct pccl_text *reason)

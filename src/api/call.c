@@ -7,7 +7,7 @@
 #include "os/fork.h"
 #include "peer/queries.h"
 
-/* ---- the process ---- */
+/* ---- process-wide initialization ---- */
 
 static uv_once_t init_once = UV_ONCE_INIT;
 static atomic_bool initialized;
@@ -79,7 +79,7 @@ enum pccl_status pccl_api_begin(struct pccl_api_call *call, enum pccl_api_subjec
     if (status != PCCL_OK)
         return status;
     if (!call->handle || subject == PCCL_API_DESTRUCTION) {
-        pccl_guard_install(); /* the caller may not have called pcclInit */
+        pccl_guard_install(); /* an application may make this call before pcclInit */
         pccl_guard_push(&call->caller.guard);
     } else {
         call->comm = call->handle->comm;

@@ -19,7 +19,7 @@ static enum pccl_status check_codec(const pcclQuantizationOptions_t *codec, cons
 {
     struct pccl_descriptor one = *descriptor;
     struct pccl_text words;
-    one.collective = PCCL_ALL_REDUCE; /* check it like a separate all-reduce */
+    one.collective = PCCL_ALL_REDUCE; /* checks it like a separate all-reduce */
     one.datatype = (uint8_t)tensor->datatype;
     one.operation = (uint8_t)tensor->op;
     if (!pccl_datatype_is_float((enum pccl_datatype)tensor->datatype))
@@ -80,7 +80,7 @@ static enum pccl_status check_overlaps(const pcclCoalescedTensor_t *tensors, siz
     const size_t bytes = 2 * count * sizeof(struct range);
     struct range *ranges = pccl_allocate(pccl_heap(), bytes);
     enum pccl_status status = PCCL_OK;
-    struct range result = {0}, any = {0}; /* the earlier one that ends last */
+    struct range result = {0}, any = {0}; /* earlier range that ends last */
     if (!ranges)
         return PCCL_MEMORY;
     const size_t listed = list_ranges(tensors, count, ranges);
@@ -107,7 +107,9 @@ size_t pccl_api_coalesced_bytes(size_t tensor_count)
     return tensor_count * (2 * sizeof(struct pccl_extent) + sizeof(struct pccl_section));
 }
 
-/* Lists the tensors by section: all tensors with the same type and reduction, in the caller's order. */
+/*
+ * Lists the tensors grouped into sections. A section has all tensors of one type and reduction, in the caller's order.
+ */
 static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, struct pccl_extent *inputs,
                          struct pccl_buffers *buffers)
 {
@@ -137,7 +139,7 @@ static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, str
     buffers->result.memory = inputs[count].memory;
 }
 
-/* Computes the size of the contribution in case the operation is tiny and uses the master. */
+/* Computes the size of the contribution in case the operation is tiny and goes through the master. */
 static enum pccl_status measure(const struct pccl_buffers *buffers, uint64_t *bytes_out, struct pccl_text *reason)
 {
     uint64_t bytes = pccl_sections_table_bytes(buffers->section_count);

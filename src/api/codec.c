@@ -12,8 +12,8 @@
 
 /*
  * Bits of pcclQuantizationOptions_t.quantized_datatype for a scaled or an automatic codec; MADE makes the number larger
- * than any data type. For an automatic codec the upper bits contain the budget, and the top bit marks a share of the
- * time.
+ * than any data type. For an automatic codec the upper bits contain the budget, and the top bit is set if the budget is
+ * a share of the time.
  */
 enum {
     AUTO = PCCL_PACKING_KINDS, /* known only to the API: descriptors contain the chosen codec */
@@ -34,7 +34,9 @@ bool pccl_api_codec_feeds_back(const pcclQuantizationOptions_t *codec)
     return (unsigned)codec->algorithm >= PCCL_PACKING_SCALED && ((unsigned)codec->quantized_datatype & FEEDBACK) != 0;
 }
 
-/* Returns true for sums and averages: only these can add the error of one operation in the next. */
+/*
+ * Returns true for sums and averages, the only reductions in which the error of one operation can be added to the next.
+ */
 static bool can_feed_back(const struct pccl_descriptor *descriptor)
 {
     return pccl_collective_reduces(descriptor->collective) &&
@@ -147,7 +149,7 @@ pcclResult_t pcclCreateCodec(const pcclCodecParams_t *params, pcclQuantizationOp
     PCCL_API_CALL(PROCESS, NULL, PCCL_FAMILY_GENERAL, create(params, codec_out, &call->why.reason));
 }
 
-/* Returns the square root of a nonnegative number, by Newton's method from above. */
+/* Returns the square root of a nonnegative number, by Newton's method, starting above the root. */
 static double root(double square)
 {
     double above = square > 1 ? square : 1, next = (above + square / above) / 2;

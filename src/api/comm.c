@@ -315,12 +315,12 @@ static void explain_failed_call(const struct pccl_communicator *comm, enum pccl_
         pccl_text_format(reason, "%s", pccl_status_text(status));
 }
 
-/* Returns true if this thread now connects; otherwise sets the status and the reason. */
+/* Returns true if this thread may connect now; otherwise sets the status and the reason. */
 static bool begin_connect(struct pccl_communicator *comm, enum pccl_status *status, struct pccl_text *reason)
 {
     struct pccl_call_slot *slot = &comm->calls[PCCL_CALL_CONNECT];
     *status = PCCL_USAGE;
-    if (comm->defect) { /* the broken invariant may have ended the outstanding call */
+    if (comm->defect) { /* a broken invariant may have ended the call in progress */
         *status = pccl_comm_why_unconnected(comm, reason);
     } else if (pccl_comm_is_connected(comm)) {
         pccl_text_format(reason, "already connected");

@@ -80,7 +80,7 @@ pcclResult_t pcclCreateGroup(const pcclComm_t *comm, const pcclPeerId_t *ids, ui
     PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_REDUCE, create_group(call, ids, count, options, group_out));
 }
 
-/* ---- the end ---- */
+/* ---- closing and destroying ---- */
 
 void pccl_api_close_group(pcclComm_t *handle)
 {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TELL_AGAIN = 5 }; /* interval between two log lines, in units of where_ms */
+enum { TELL_AGAIN = 5 }; /* time between two log lines, in units of where_ms */
 
 /*
  * Part of a list that pcclDescribeWaits reads. It is allocated separately: if the call is abandoned, other threads may
@@ -89,7 +89,7 @@ static void show(struct pccl_api_list *list)
     pccl_list_append(comm->lists.next, &list->shown->node); /* newest first */
 }
 
-/* Logs that the list repeats an entry. The peer's machine logs only single operations that wait for a long time. */
+/* Logs that the list repeats an entry. The peer's machine only logs individual operations that wait for a long time. */
 static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
@@ -101,7 +101,7 @@ static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entr
     pccl_logger_print(PCCL_LOG_WARN, "peer", "%s", words.bytes);
 }
 
-/* ---- the end ---- */
+/* ---- stopping the list ---- */
 
 /* Returns the abort class of the list's operations for the other members. */
 static enum pccl_class class_of_end(const struct pccl_api_list *list)
@@ -112,8 +112,8 @@ static enum pccl_class class_of_end(const struct pccl_api_list *list)
 }
 
 /*
- * Stops the list and aborts its operations in flight, because other peers may have stopped before launching them. An
- * abort can be a consequence of another failure, so a later reason replaces PCCL_ABORTED.
+ * Stops the list and aborts its operations in flight, because other peers may stop without launching them. An abort can
+ * be a consequence of another failure, so a later reason replaces PCCL_ABORTED.
  */
 static void stop(struct pccl_api_list *list, enum pccl_status status, const struct pccl_why *why)
 {
@@ -143,7 +143,7 @@ static void set_state(struct pccl_api_list *list, struct pccl_api_entry *entry, 
     entry->state = state;
 }
 
-/* Returns the arguments of the entry with the members for its launch. */
+/* Returns the arguments of the entry, completed with the members for which it is launched now. */
 static struct pccl_op_args args_of(const struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     struct pccl_op_args args = entry->args;
@@ -377,7 +377,7 @@ static enum pccl_status check(const struct pccl_api_list *list, size_t index, st
 }
 
 /*
- * Returns true unless an operation in flight is certain to end without action of other peers. The other operations
+ * Returns true unless an operation in flight is certain to end without any action by other peers. The other operations
  * cannot be awaited first, because other peers may enter them only after rebuilding.
  */
 static bool is_rebuild_due(const struct pccl_api_list *list)
@@ -422,7 +422,7 @@ void pccl_api_list_rebuilt(struct pccl_api_list *list, enum pccl_status status, 
 
 /*
  * Releases the lock and returns true if the caller must rebuild. Operations that do not depend on the members may end
- * while it does.
+ * while the caller rebuilds.
  */
 static bool begin_rebuild(struct pccl_api_list *list)
 {
@@ -499,7 +499,7 @@ static void explain(const struct pccl_api_list *list, struct pccl_why *why)
 {
     *why = list->why;
     const struct pccl_peer *machine = list->comm->peer;
-    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* false if another thread has connected again */
+    if (machine && pccl_id_equal(&list->comm->id, &list->id)) /* the ids differ if another thread has reconnected */
         pccl_peer_departed(machine, &list->known, NULL, &why->details.departed);
 }
 

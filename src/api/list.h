@@ -2,9 +2,9 @@
  * List of operations. Runs several of them at a time and repeats those that a change of members has interrupted
  * (PROTOCOL 8).
  *
- * Every peer keeps its lowest unfinished entries in flight, as many as its limit allows. So the lowest unfinished entry
- * of all peers is eventually in flight on every peer, and no entry may depend on an action that a peer takes only after
- * it.
+ * Every peer keeps its lowest unfinished entries in flight, as many as its limit allows. Therefore the lowest entry
+ * that is unfinished on any peer is eventually in flight on every peer. An entry must not depend on an action that a
+ * peer takes only after that entry.
  */
 #ifndef PCCL_API_LIST_H
 #define PCCL_API_LIST_H
@@ -13,22 +13,22 @@
 
 enum pccl_api_entry_state {
     PCCL_API_ENTRY_NEW,    /* never launched */
-    PCCL_API_ENTRY_FLYING, /* launched; its end is not known yet */
+    PCCL_API_ENTRY_FLYING, /* launched; its outcome is not known yet */
     PCCL_API_ENTRY_AGAIN,  /* waits for another launch */
-    PCCL_API_ENTRY_ASIDE,  /* made for other members; must be rebuilt before a launch */
+    PCCL_API_ENTRY_ASIDE,  /* its arguments are for former members and must be rebuilt before a launch */
     PCCL_API_ENTRY_FAILED, /* failed permanently for all members */
     PCCL_API_ENTRY_FINISHED
 };
 
 struct pccl_api_entry {
     struct pccl_op_args args;
-    pcclOperationInfo_t *info; /* info struct of the caller, written when the entry has succeeded; may be NULL */
+    pcclOperationInfo_t *info; /* the caller's info struct, written when the entry has succeeded; may be NULL */
     struct pccl_table_node by_tag;
     struct pccl_comm_op *operation;
     enum pccl_api_entry_state state;
     uint32_t attempts;
-    uint8_t collective; /* collective of the first launch; kept like `tag` because rebuild replaces `args` without the
-                           lock */
+    uint8_t collective; /* collective of the first launch; like `tag`, kept because a rebuild replaces `args` without
+                           the lock */
     uint64_t tag;
     uint64_t launched_us;         /* time of the first launch */
     uint64_t deadline_us;         /* set by the first launch; UINT64_MAX: no deadline; 0: not launched */
@@ -44,8 +44,8 @@ struct pccl_api_list {
     bool rebuilds; /* true if the caller rebuilds arguments for other members; otherwise a change of members ends the
                       list */
     /*
-     * Members for operations that depend on them but list no members. NULL if there is no such operation, or not set
-     * yet.
+     * Members for operations that depend on the members but do not list them. NULL if there is no such operation, or
+     * not set yet.
      */
     struct pccl_id *members;
     uint32_t member_count;
@@ -88,7 +88,7 @@ bool pccl_api_list_is_to_rebuild(const struct pccl_api_entry *entry);
 PCCL_MUST_CHECK enum pccl_status pccl_api_list_begin(struct pccl_api_list *list, struct pccl_why *why);
 /*
  * Launches operations and waits for them. Returns false when no operation of the list is running. If the list
- * `rebuilds`, may return true without the lock: the caller must then rebuild, for `members`, the arguments of the
+ * `rebuilds`, may return true with the lock released: the caller must then rebuild, for `members`, the arguments of the
  * entries for which pccl_api_list_is_to_rebuild returns true, and call pccl_api_list_rebuilt.
  */
 PCCL_MUST_CHECK bool pccl_api_list_continue(struct pccl_api_list *list);

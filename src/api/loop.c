@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    REMOVALS_MAX = 3, /* consecutive removals in synchronizations after which the program is considered wrong */
+    REMOVALS_MAX = 3, /* consecutive removals in synchronizations after which a bug in the program is assumed */
     ATTEMPT_PAUSE_US = 1000000, /* pause between two attempts to join the run */
     PEERS_PAUSE_US = 100000,    /* pause between two updates while waiting for min_peers */
-    SLICE_US = 50000,           /* longest wait before a pause checks whether the communicator is closing */
+    SLICE_US = 50000,           /* interval at which a pause checks whether the communicator is being closed */
     SAY_AFTER_US = 2000000,     /* delay before waiting for peers is logged */
 };
 
@@ -24,7 +24,7 @@ struct pcclLoop_t {
     uint64_t revision; /* revision of the last synchronization, or the caller's before the first */
     uint32_t removals; /* number of removals in synchronizations since the last success */
     uint64_t begun;    /* number of the last step that this peer has begun */
-    bool is_admitted;  /* true if newcomers were admitted and the synchronization is next */
+    bool is_admitted;  /* true if newcomers were admitted and the state must be synchronized next */
     bool is_new;       /* true if this peer has not begun a step since its admission */
     bool has_said;     /* true if waiting for peers was logged in this call */
     /* State of the last step that this peer has begun; COMPLETED before the first step. */
@@ -45,12 +45,12 @@ static enum pccl_status end_as(struct pccl_api_call *call, pcclResult_t result)
     return result == pcclSuccess ? PCCL_OK : PCCL_INTERNAL;
 }
 
-/* Pauses. Returns false if the communicator is being closed. */
+/* Sleeps until `end_us`. Returns false if the communicator is being closed. */
 static bool pause_until(const pcclLoop_t *loop, uint64_t end_us)
 {
     struct pccl_communicator *comm = loop->comm->comm;
     pccl_comm_enter(comm);
-    bool is_woken = false; /* never expected, but would end the pause */
+    bool is_woken = false; /* no event is expected for this waiter; any would end the pause */
     while (!comm->leaving && !is_woken && pccl_now_us() < end_us)
         is_woken = pccl_comm_wait_until(comm, pccl_caller_waiter(), pccl_min_u64(end_us, from_now(SLICE_US)));
     bool leaving = comm->leaving;
@@ -81,7 +81,7 @@ static bool is_rejected(const pcclLoop_t *loop)
     return rejected;
 }
 
-/* Returns true if the last attempt to join failed for a reason that may pass. */
+/* Returns true if the last attempt to join failed for a reason that may be temporary. */
 static bool may_come_in(const pcclLoop_t *loop)
 {
     if (is_rejected(loop))
@@ -115,7 +115,7 @@ static enum pccl_status get_in(struct pccl_api_call *call, pcclLoop_t *loop)
     }
 }
 
-/* ---- the beginning of a step ---- */
+/* ---- beginning a step ---- */
 
 /* Sets *is_enough if the group has min_peers, and pauses otherwise. Fails when wait_ms has passed. */
 static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop, uint64_t begun_us, bool *is_enough)
@@ -138,7 +138,7 @@ static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop
         pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: waiting for peers: %u of min_peers=%u have joined",
                           (uint32_t)count, options->min_peers);
     }
-    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if it is closed, the next call fails */
+    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if it was closed, the next call fails */
     return PCCL_OK;
 }
 
@@ -243,7 +243,7 @@ static enum pccl_status try_to_begin(struct pccl_api_call *call, pcclLoop_t *loo
     return status != PCCL_OK && is_out(loop) && loop->removals < REMOVALS_MAX ? end_as(call, pcclSuccess) : status;
 }
 
-/* Returns true if the outcome makes the step begin again; the loop returns other outcomes to the caller. */
+/* Returns true if the loop repeats the step after this outcome. The loop returns all other outcomes to the caller. */
 static bool is_loss(const pcclLoop_t *loop, pcclResult_t outcome)
 {
     switch (outcome) {

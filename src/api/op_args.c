@@ -83,7 +83,7 @@ static enum pccl_status describe(const struct pccl_collective_row *row, const pc
     descriptor->count = asked->count;
     descriptor->label = label_of_thread;
     if (row->of == PCCL_OF_TENSORS)
-        return PCCL_OK; /* each tensor sets them */
+        return PCCL_OK; /* the codec is checked and set for each tensor (api/coalesced.c) */
     return pccl_api_codec(codec, descriptor, reason);
 }
 
@@ -163,7 +163,7 @@ static enum pccl_status read_counts(const pcclCollectiveOptions_t *options, stru
     return PCCL_OK;
 }
 
-/* Reads the input: a blob or a list of parts. The launch empties the caller's blobs, and success fills them in. */
+/* Reads the input: a blob or a list of parts. The launch clears the caller's result blobs; a success fills them in. */
 static enum pccl_status read_blobs(const pcclOperation_t *asked, const pcclCollectiveOptions_t *options,
                                    struct pccl_op_args *args, struct pccl_text *reason)
 {

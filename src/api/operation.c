@@ -104,7 +104,7 @@ pcclResult_t pcclFreeBlobs(pcclBlobs_t *blobs)
     return pcclSuccess;
 }
 
-/* ---- functions for each collective ---- */
+/* ---- one function per collective ---- */
 
 /* Parameters shared by several functions, and the fields of pcclOperation_t that they set. */
 #define ELEMENTS const void *sendbuf, void *recvbuf, size_t count, pcclDataType_t datatype,

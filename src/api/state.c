@@ -157,7 +157,9 @@ static enum pccl_status run_synchronizer(struct pccl_communicator *comm, struct 
     return status;
 }
 
-/* Fails the call for all members because this peer lacks memory or descriptors. Returns the status for this peer. */
+/*
+ * Fails the call for all members because this peer lacks memory or file descriptors. Returns the status for this peer.
+ */
 static enum pccl_status say_unable(struct pccl_communicator *comm, enum pccl_status lacks, struct pccl_why *why)
 {
     struct pccl_text unable = why->reason;
@@ -193,7 +195,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     enum pccl_status status = take_tensors(state, tensors, &why->reason);
     if (status == PCCL_OK)
         status = check_names(tensors, state->count, &why->reason);
-    if (status == PCCL_OK) /* before computing the digests, which takes long */
+    if (status == PCCL_OK) /* checked before the digests are computed, because that takes long */
         status = pccl_api_check_quiet(comm, &world, &why->reason);
     if (status == PCCL_OK)
         status = pccl_synchronizer_create(&config, &synchronizer, &why->reason);

@@ -76,7 +76,7 @@ pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm)
     PCCL_API_CALL(COMMUNICATOR, comm, PCCL_FAMILY_OPTIMIZE, optimize(call));
 }
 
-/* ---- reports of the caller ---- */
+/* ---- training reports ---- */
 
 static enum pccl_status report(struct pccl_api_call *call, uint64_t step, double loss)
 {
