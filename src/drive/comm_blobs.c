@@ -20,7 +20,7 @@ struct blobs {
     const struct pccl_collective_row *row;
     uint32_t root;
     uint64_t bytes_max;
-    struct memory *memory; /* during the first operation it has room for the data of a tiny one */
+    struct memory *memory; /* with room for the data of a tiny operation until the first operation ends */
     bool is_given;         /* true if the memory was passed to the caller, who now owns it */
     uint32_t count;        /* number of blobs that this peer sends */
     pcclPart_t own[];
@@ -45,7 +45,7 @@ static uint32_t line_count(const struct pccl_comm_op *operation)
     return pccl_parts_of(&blobs->row->result, operation->members->count, operation->members->rank == blobs->root);
 }
 
-/* Returns the index, among all blobs, of the blob in this line of this rank's result. */
+/* Returns the index, among all blobs, of the blob in line `line` of this rank's result. */
 static uint32_t blob_of(const struct pccl_comm_op *operation, uint32_t rank, uint32_t line)
 {
     return has_one_for_each(part_of(operation)) ? line * operation->members->count + rank : line;
@@ -152,8 +152,8 @@ static void end(struct pccl_comm_op *operation, bool succeeded)
 /* ---- arrivals ---- */
 
 /*
- * Records arrivals: of a tiny operation, all at once; of a bulk operation only the empty ones, before the transfer of
- * the others begins.
+ * Records arrivals: in a tiny operation all parts at once; in a bulk operation only the empty ones, before the transfer
+ * of the others begins.
  */
 static void note_arrivals(struct pccl_communicator *comm, struct pccl_comm_op *operation, bool only_empty)
 {
@@ -188,7 +188,7 @@ static bool expect_arrivals(struct pccl_comm_op *operation, const struct pccl_op
     return !arrivals->show || arrivals->from;
 }
 
-/* ---- the first step ---- */
+/* ---- first operation: exchange of the lengths ---- */
 
 static bool make_blobs(struct pccl_comm_op *operation, const struct pccl_op_args *args)
 {
@@ -324,7 +324,7 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     return PCCL_OK;
 }
 
-/* ---- the second step ---- */
+/* ---- second operation: transfer of the blobs ---- */
 
 /* Fills `list`, which has room for all blobs that this member sends, with their extents. */
 static struct pccl_extents input_of(const struct blobs *blobs, struct pccl_extent *list)

@@ -1,4 +1,4 @@
-/* Functions called here may break too, so everything in this file can be run again. */
+/* An invariant may also break in functions called here, so everything in this file can be run again. */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
@@ -22,7 +22,7 @@ static void end_all(void *argument)
 {
     struct pccl_communicator *comm = argument;
     if (comm->defect)
-        pccl_comm_give_up(comm); /* an earlier run may have broken in that function */
+        pccl_comm_give_up(comm); /* an earlier run may have been abandoned in this function */
     else
         pccl_comm_break(comm, "in a call");
     pccl_comm_op_jobs_await(comm);
@@ -44,7 +44,7 @@ void pccl_caller_broke(struct pccl_caller *caller)
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);
     pccl_comm_ops_forget_waiter(comm, &caller->waiter);
     pccl_comm_jobs_abandon(comm, &caller->waiter);
-    if (!pccl_guard_run(end_all, comm)) /* the machine broke too and is given up without a goodbye */
+    if (!pccl_guard_run(end_all, comm)) /* the machine broke, too; it gets no goodbye */
         (void)pccl_guard_run(end_all, comm);
     if (!comm->started)
         (void)pccl_guard_run(close_listener, comm); /* no thread is left to accept connections */

@@ -13,7 +13,7 @@
 void pccl_caller_broke(struct pccl_caller *caller);
 /*
  * Ends the communicator on the thread of a call whose worker broke; the worker is not used again. `worker` is NULL if
- * the invariant broke while the worker was being created; a call of another thread may then be outstanding.
+ * the invariant broke while the worker was being created; another thread's call may then be in progress.
  */
 void pccl_comm_break_call(struct pccl_communicator *comm, enum pccl_call call, const struct pccl_worker *worker);
 

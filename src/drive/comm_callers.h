@@ -7,7 +7,7 @@
  *   if (setjmp(caller.guard.place) == 0)
  *       ... and pccl_caller_end(&caller)
  *   else
- *       pccl_caller_broke(&caller), of comm_broken.h
+ *       pccl_caller_broke(&caller), from comm_broken.h
  */
 #ifndef PCCL_DRIVE_COMM_CALLERS_H
 #define PCCL_DRIVE_COMM_CALLERS_H
@@ -37,7 +37,7 @@ void pccl_caller_begin(struct pccl_caller *caller, struct pccl_communicator *com
 void pccl_caller_end(const struct pccl_caller *caller);
 /* Ends an abandoned call whose guard is gone, in place of pccl_caller_end. Called by comm_broken.c. */
 void pccl_caller_left(const struct pccl_caller *caller);
-/* Returns the waiter of the calling thread, not signaled. A thread waits for one event at a time. */
+/* Returns the calling thread's waiter, which is not signaled. A thread waits for one event at a time. */
 struct pccl_waiter *pccl_caller_waiter(void);
 
 /* Returns a number that identifies the calling thread among all running threads; 0 outside of public calls. */

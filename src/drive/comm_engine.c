@@ -83,7 +83,7 @@ static void on_broken(void *context)
     pccl_comm_leave(comm);
 }
 
-/* ---- measurements of links during operations ---- */
+/* ---- link measurements from operations ---- */
 
 void pccl_comm_measure(struct pccl_communicator *comm)
 {

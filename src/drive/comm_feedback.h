@@ -21,9 +21,9 @@ struct pccl_comm_feedbacks {
 };
 
 /*
- * Returns the residual of this tag for a reduction of `count` elements that begins, and creates it if needed. Drops a
- * residual of another codec or length and logs a warning. The residual is in use until pccl_comm_feedback_end. Returns
- * MEMORY with a reason.
+ * Returns the residual of this tag for a reduction of `count` elements that is about to begin, and creates it if
+ * needed. Drops a residual of another codec or length and logs a warning. The residual is in use until
+ * pccl_comm_feedback_end. Returns MEMORY with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_feedback_begin(const struct pcclComm_t *handle, uint64_t tag,
                                                           const struct pccl_descriptor *descriptor, uint64_t count,

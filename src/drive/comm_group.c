@@ -25,8 +25,8 @@ static enum pccl_status found_alone(struct pccl_communicator *comm, const struct
 }
 
 /*
- * Determines why the machine rejected a list of members. Ids come from member lists, so the id of a peer that is not a
- * member is taken for a departed peer, with the same status that the master would return.
+ * Determines why the machine rejected a list of members. Ids come from member lists, so an id that belongs to no member
+ * is assumed to belong to a departed peer. The status is the same that the master would return.
  */
 static enum pccl_status check_list(const struct pccl_communicator *comm, const struct pccl_founding *founding,
                                    struct pccl_text *reason)
@@ -86,11 +86,12 @@ enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const str
     status = pccl_comm_op_end(comm, operation, NULL, why);
     if (founded || status != PCCL_OK)
         return status;
-    pccl_text_format(&why->reason, "the communicator reconnected during the call"); /* by another thread */
+    pccl_text_format(&why->reason,
+                     "the communicator reconnected during the call"); /* another thread has reconnected it */
     return PCCL_PEER_LOST;
 }
 
-/* ---- the end ---- */
+/* ---- closing and removing ---- */
 
 void pccl_comm_group_close(struct pccl_communicator *comm, struct pccl_group_handle *group)
 {

@@ -12,8 +12,8 @@ struct pccl_communicator;
 struct pccl_founding;
 
 /*
- * Waits until all members have created the group, and fills in the handle, which must have been allocated for their
- * number. On failure the handle is unchanged and `why`, which the caller has zeroed, receives the reason.
+ * Waits until all members have created the group, and fills in the handle, which must have room for them. On failure
+ * the handle is unchanged and `why`, which the caller has zeroed, receives the reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm,
                                                        const struct pccl_founding *founding,

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { SQUARES_US = 100 /* unit of the durations whose squares are reported */ };
+enum { SQUARES_US = 100 /* durations are squared in this unit for reports */ };
 
 /* ---- the end of an operation ---- */
 
@@ -42,7 +42,7 @@ static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_o
 {
     struct pccl_comm_watch *watch = &comm->watch;
     if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
-        return; /* operations of part of the group cannot be compared between members */
+        return; /* operations of only part of the group cannot be compared between members */
     uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
     watch->operations++;
     watch->bulk += !op->tiny;
@@ -81,7 +81,7 @@ void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op)
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank)
 {
     struct pccl_comm_arrivals *arrivals = &operation->arrivals;
-    bool again = false; /* it arrived before a restart of the operation */
+    bool again = false; /* true if the part had already arrived before the operation was restarted */
     for (uint32_t i = 0; i < arrivals->count && arrivals->show; i++)
         again = again || arrivals->from[i] == rank;
     if (!arrivals->show || again)
@@ -114,7 +114,7 @@ static uint32_t flows_of(uint32_t ranks)
     return (uint32_t)pccl_min_u64(2 * ((uint64_t)ranks - 1), PCCL_TELEMETRY_FLOWS_MAX);
 }
 
-/* Copies a list to the room behind the job. Returns NULL if the list is empty. */
+/* Copies a list into the space after the job, and advances *room past it. Returns NULL if the list is empty. */
 static void *put(uint8_t **room, const void *list, size_t bytes)
 {
     void *copy = bytes ? memcpy(*room, list, bytes) : NULL;
@@ -321,7 +321,7 @@ void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, ui
     pccl_engine_admit(comm->data.engine, ring, count);
 }
 
-/* ---- the job's end, as the engine reports it ---- */
+/* ---- completion of jobs, reported by the engine ---- */
 
 void pccl_comm_job_rests(struct pccl_communicator *comm, struct pccl_comm_op_job *job)
 {

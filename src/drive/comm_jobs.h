@@ -31,7 +31,7 @@ struct pccl_comm_data {
 };
 
 /* ---- effects of the machine ---- */
-/* Ends the caller's operation with the machine's operation, unless a second one follows. */
+/* Ends the caller's operation when the machine's operation is decided, unless a second one follows. */
 void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);

@@ -126,7 +126,7 @@ static bool hand_over(struct pccl_comm_link *link, struct pccl_connection *conne
         return false;
     }
     uint64_t *standing = outgoing ? &link->outgoing : &link->incoming;
-    if (*standing & bit(slot)) /* the dialing side has noticed the death of the old connection first */
+    if (*standing & bit(slot)) /* the dialing side has noticed before this peer that the old connection is dead */
         pccl_engine_close(comm->data.engine, &link->peer, outgoing, slot);
     *standing &= ~bit(slot);
     if (pccl_engine_add(comm->data.engine, &link->peer, outgoing, slot, &handover) != PCCL_OK) {
@@ -274,7 +274,7 @@ uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_
     return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_PATH_SLOTS;
 }
 
-/* Ends the dialing that the machine requested. */
+/* Handles the result of a dial that the machine requested. */
 static void asked_dial_over(struct pccl_comm_link *link, bool is_accepted, enum pccl_link_end how, uint32_t rtt_us)
 {
     link->asked = false;
@@ -351,7 +351,7 @@ static void dial_for_machine(struct pccl_comm_link *link)
     link_down(link, false, 0, false, NULL);
 }
 
-/* ---- the further slots ---- */
+/* ---- additional slots ---- */
 
 /* Pause between background attempts. No slot is dialed until it ends. */
 struct pccl_comm_pause {
@@ -435,7 +435,7 @@ static void dial_missing_slots(struct pccl_comm_link *link)
     }
 }
 
-/* ---- notes of the effects ---- */
+/* ---- work requested by effects ---- */
 
 static void close_direction(struct pccl_comm_link *link, bool outgoing)
 {

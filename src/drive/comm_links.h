@@ -29,14 +29,14 @@ struct pccl_comm_link {
     uint32_t candidate_count;
     uint64_t outgoing, incoming;               /* bit sets of connected slots; a direction is up if any bit is set */
     bool asked;                                /* true while the machine waits for LINK_UP or LINK_DOWN of slot 0 */
-    bool dial, close_outgoing, close_incoming; /* requests of effects to the loop */
+    bool dial, close_outgoing, close_incoming; /* actions requested by effects, which the loop still has to perform */
     bool queued;
     struct pccl_comm_link *next_queued;
     /* Slots other than 0, which the machine does not know: */
     uint32_t wanted; /* number of slots that the outgoing direction should have, including slot 0 */
     uint32_t pause_ms;
     uint64_t troubled_us; /* time when one of them last ended or could not be dialed */
-    bool troubled;        /* true if the loop has not handled that yet */
+    bool troubled;        /* true if the loop has not handled the last such event yet */
     bool in_no_hurry;     /* true if the other side closed one of them on purpose, so redialing need not be immediate */
     struct pccl_comm_pause *pause; /* pause before missing slots are dialed again; NULL: no pause */
     struct pccl_comm_slot slots[PCCL_POOL_MAX];

@@ -21,11 +21,17 @@ void pccl_comm_wake_loop(struct pccl_communicator *comm);
 /* Take and release the lock in callbacks of the loop. The work that effects have requested runs after the next poll. */
 void pccl_comm_loop_enter(void *comm);
 void pccl_comm_loop_leave(void *comm);
-/* Releases the lock when all requested work is done and the loop waits until the connection accepts more output. */
+/*
+ * Releases the lock on the loop without starting any work: all requested work must be done, and the loop must already
+ * watch the connection if output remains.
+ */
 void pccl_comm_loop_rest(struct pccl_communicator *comm);
 /* Returns true if effects have requested work from the loop. Caller holds the lock. */
 bool pccl_comm_has_notes(const struct pccl_communicator *comm);
-/* Logs a line of a worker with the names of the peers in it. Runs on the worker's thread, without the lock. */
+/*
+ * Logs a worker's line, and adds the names of the peers that it mentions. Runs on the worker's thread, without the
+ * lock.
+ */
 void pccl_comm_on_log(void *comm, enum pccl_log_level level, const char *line);
 
 #endif

@@ -47,7 +47,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
     pccl_comm_replace_leader(comm);
     comm->master.connection = NULL;
     comm->master.is_rejected |= connection->channel.secure && pccl_secure_is_revoked(connection->channel.secure);
-    bool foreign = connection->channel.ended == UV_EPROTO; /* encryption failed, with a reason */
+    bool foreign = connection->channel.ended == UV_EPROTO; /* encryption failed; the channel has the reason */
     pccl_connection_close(connection, 0);
     enum pccl_peer_event_kind kind =
         how == PCCL_END_GARBAGE && !foreign ? PCCL_PEER_MASTER_GARBAGE : PCCL_PEER_MASTER_DOWN;
@@ -99,7 +99,7 @@ static void dial(struct pccl_communicator *comm, const struct pccl_address *addr
 {
     struct pccl_text reason;
     comm->master.is_rejected = false;
-    if (comm->local) /* other peers receive this peer's id from the master */
+    if (comm->local) /* opened before connecting, because the master gives this peer's id to the other peers */
         pccl_listener_open_local(&comm->listener, &comm->id);
     if (comm->keys && !pccl_keys_reload(comm->keys, &reason))
         pccl_logger_print(PCCL_LOG_WARN, "peer", "keeping the previously loaded certificate: %s", reason.bytes);
@@ -197,5 +197,6 @@ static void apply_once(struct pccl_communicator *comm)
 void pccl_comm_master_apply(struct pccl_communicator *comm)
 {
     while (pccl_comm_master_has_notes(&comm->master))
-        apply_once(comm); /* repeated because a dial that fails immediately steps the machine */
+        apply_once(
+            comm); /* repeated, because a dial that fails immediately steps the machine, which may request more work */
 }

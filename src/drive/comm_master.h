@@ -19,7 +19,7 @@ struct pccl_comm_master {
     struct pccl_connection *closing; /* connections for the loop to close, linked by next_dirty */
     struct pccl_dialer *dialer;
     struct pccl_resolver *resolver;
-    bool dial, cancel; /* requests of effects to the loop */
+    bool dial, cancel; /* actions requested by effects, which the loop still has to perform */
     bool is_rejected;  /* since the last dial the master has rejected the token: another attempt fails, too */
 };
 
@@ -34,7 +34,7 @@ static inline bool pccl_comm_master_has_notes(const struct pccl_comm_master *mas
 {
     return master->dial || master->cancel || master->closing;
 }
-/* Does the work that effects have requested until none is left. Runs on the loop. */
+/* Does the work that effects have requested, until there is no more. Runs on the loop. */
 void pccl_comm_master_apply(struct pccl_communicator *comm);
 /* ---- effects of the machine ---- */
 void pccl_comm_effect_dial_master(void *context);

@@ -22,8 +22,8 @@ struct pccl_comm_members {
 struct pccl_comm_members *pccl_comm_members_copy(const struct pccl_communicator *comm, const struct pccl_id *ids,
                                                  uint32_t count);
 /*
- * Returns the members of this peer's group with an added reference: either from the view or as the last call returned
- * them. This peer must have been a member. Returns NULL if out of memory.
+ * Returns the members of this peer's group and adds a reference: the members of the view, or the ones that callers saw
+ * when the last call returned. This peer must have been a member. Returns NULL if out of memory.
  */
 struct pccl_comm_members *pccl_comm_members_share(struct pccl_communicator *comm, bool as_of_view);
 static inline struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_members *list)

@@ -123,7 +123,7 @@ void pccl_comm_effect_cut_link(void *context, const struct pccl_id *peer, uint64
     for (uint32_t slot = 0; link && slot < PCCL_POOL_MAX; slot++) {
         if (link->slots[slot].dialed != number)
             continue;
-        link->slots[slot].dialed = 0; /* if its handshake ends after this, it is closed */
+        link->slots[slot].dialed = 0; /* a connection whose handshake completes later is closed */
         if (link->outgoing & UINT64_C(1) << slot)
             pccl_engine_cut(comm->data.engine, peer, true, slot);
     }

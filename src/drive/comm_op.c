@@ -369,8 +369,8 @@ static void choose_codec(struct launching *l)
 }
 
 /*
- * Residuals are in the elements' data type, so the packing does not matter. Levels of an automatic codec that are
- * almost lossless do not use feedback.
+ * Begins error feedback, unless the launch uses none or its automatic codec has chosen a level that is almost lossless.
+ * Residuals are in the elements' data type, so the packing does not matter.
  */
 static enum pccl_status begin_feedback(struct launching *l)
 {

@@ -55,17 +55,20 @@ struct pccl_comm_composition {
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
     const struct pcclComm_t *handle; /* handle of the launch */
-    uint64_t name; /* number by which its caller finds it: its tag; for a send or a new group another number */
+    uint64_t name; /* identifies it within the handle: the tag, or another number for a send or a new group */
     uint64_t tag;  /* 0 for a new group */
-    /* held, or owned if `detached`; has the outcome. NULL: alone, or the operation failed at this peer only */
+    /*
+     * Operation of the machine, with the outcome; owned if `detached`. NULL if this peer is alone, or if the operation
+     * failed only at this peer.
+     */
     struct pccl_peer_op *op;
-    bool detached;                 /* its machine is gone */
-    struct pccl_departed departed; /* detached: the peers that left during the operation */
-    enum pccl_status status;       /* not OK: it failed at this peer, whatever the outcome, ... */
-    struct pccl_text reason;       /* ... for this reason */
-    uint64_t number, launched_us;  /* number of its launch at this peer; 0: launch in progress */
-    struct pccl_comm_op_job *job;  /* job of a bulk operation while the engine has it */
-    struct pccl_buffers buffers;   /* tiny: buffers of the result, with owned lists */
+    bool detached;                 /* true once the machine is gone */
+    struct pccl_departed departed; /* if `detached`: the peers that left during the operation */
+    enum pccl_status status;       /* a failure at this peer, which overrides the outcome; otherwise OK */
+    struct pccl_text reason;       /* reason for this failure */
+    uint64_t number, launched_us;  /* number of the launch at this peer, 0 while it is in progress; its time */
+    struct pccl_comm_op_job *job;  /* job of a bulk operation while it is in the engine */
+    struct pccl_buffers buffers;   /* tiny operations: buffers of the result, with owned lists */
     size_t result_bytes;
     size_t outcome_skip; /* tiny operations: offset of the result in each part of the master's payload */
     struct pccl_comm_feedback *feedback;          /* NULL without error feedback */
@@ -87,7 +90,7 @@ struct pccl_comm_ops {
     struct pccl_table by_tag;          /* struct pccl_comm_op, keyed by handle and name */
     uint64_t last_name;                /* last name that is not a tag, as an offset from OTHER_NAMES */
     uint32_t expiring_waits;           /* number of operations with wait_expires_us */
-    struct pccl_comm_op *due;          /* operation that continues after the message with its outcome is handled */
+    struct pccl_comm_op *due;          /* operation to continue once the message with its outcome has been handled */
     struct pccl_comm_members *members; /* referenced: the list shared last; may be NULL */
 };
 

@@ -38,7 +38,7 @@ void pccl_comm_op_release(struct pccl_comm_op *operation, bool succeeded)
     pccl_release(pccl_heap(), operation, sizeof *operation);
 }
 
-/* ---- the end ---- */
+/* ---- ending an operation ---- */
 
 static enum pccl_status status_of(enum pccl_class class)
 {
@@ -149,7 +149,7 @@ void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm
 {
     operation->awaited = true;
     if (operation->wait_expires_us)
-        cancel_wait_expiry(comm, operation); /* the machine still considers this thread as waiting */
+        cancel_wait_expiry(comm, operation); /* for the machine, this thread is still waiting */
     else if (!operation->decided)
         report_awaited(comm, operation, true);
 }

@@ -20,7 +20,7 @@ enum {
     ANNOUNCED_MAX = 256,     /* maximum number of announced operations of other peers in a dump */
 };
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 enum pccl_status pccl_comm_telemetry_check(const struct pccl_params *params, struct pccl_text *reason)
 {

@@ -26,7 +26,7 @@ struct pccl_comm_waiting {
     struct pccl_waiter *blocked; /* list of all waiters except the leader */
     struct pccl_waiter *leader;
     bool is_led;   /* true until the leader has returned, even if it was replaced */
-    bool may_lead; /* whether the operating system supports leaders */
+    bool may_lead; /* true if the operating system supports leaders */
     struct pccl_socket_wait input;
     pcclProgressCallback_t on_progress; /* may be NULL */
     void *on_progress_data;

@@ -7,11 +7,12 @@
 
 enum {
     REPORT_US = 1000000,
-    PULSE_US = 10000,             /* minimum interval between pulses while data moves */
-    PULSES_PER_S_MOST = 5000,     /* limit for all members of the run together */
-    LATE_US = 3000,               /* normal delay of a timer */
-    MOVED_US = 3 * REPORT_US / 2, /* time without moving data after which operations only wait and need no pulses */
-    MOVED_BYTES = 64 << 10,       /* minimum bytes between two reports that count as moving data */
+    PULSE_US = 10000,         /* minimum interval between pulses while data moves */
+    PULSES_PER_S_MOST = 5000, /* limit for all members of the run together */
+    LATE_US = 3000,           /* normal delay of a timer */
+    MOVED_US = 3 * REPORT_US /
+               2, /* time without moving data after which operations are assumed to wait only, so they need no pulses */
+    MOVED_BYTES = 64 << 10, /* minimum bytes between two reports that count as moving data */
 };
 
 _Static_assert((int)PCCL_WAIT_READY == (int)PCCL_TELEMETRY_READY &&
@@ -42,7 +43,7 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t received_us)
     if (watch->pulse_us != 0 && received_us - watch->pulse_us > LATE_US)
         watch->stalled_us += received_us - watch->pulse_us;
     if (!watch->moves_data && comm->data.jobs)
-        watch->moved_us = received_us; /* assumes at first that the data moves */
+        watch->moved_us = received_us; /* at first, data is assumed to move */
     watch->moves_data = comm->data.jobs != NULL;
     bool moves = watch->bulk > 0 || (watch->moves_data && received_us < watch->moved_us + MOVED_US);
     uint32_t members = moves && comm->peer ? pccl_peer_attributes_now(comm->peer).world : 0;

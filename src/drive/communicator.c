@@ -290,7 +290,7 @@ out:
     return status;
 }
 
-/* ---- a machine ---- */
+/* ---- creating and retiring a machine ---- */
 
 static enum pccl_status find_candidates(const struct pccl_communicator *comm, struct pccl_peer_config *config,
                                         struct pccl_text *reason)
@@ -401,7 +401,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
     return pccl_fail(reason, PCCL_MEMORY, "out of memory for a peer");
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, const struct pccl_host *masters,
                                            uint32_t master_count)

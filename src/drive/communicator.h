@@ -38,9 +38,9 @@
 #include "peer/peer.h"
 
 enum {
-    PCCL_COMMUNICATOR_LINGER_MS = 1000, /* time limit for sending the last messages on a closing connection */
-    PCCL_COMMUNICATOR_TICK_MS = 250, /* longest interval between wake-ups of the control thread; in a large run ... */
-    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* ... 1 ms for each member, up to this limit */
+    PCCL_COMMUNICATOR_LINGER_MS = 1000,   /* time limit for sending the last messages on a closing connection */
+    PCCL_COMMUNICATOR_TICK_MS = 250,      /* longest interval between wake-ups of the control thread */
+    PCCL_COMMUNICATOR_TICK_MAX_MS = 1000, /* longest interval in a large run, where it is 1 ms per member */
     PCCL_COMMUNICATOR_STAGGER_MS = 150,   /* delay between attempts at the candidate addresses of one peer */
 };
 

@@ -21,8 +21,8 @@ struct pcclComm_t {
     bool extended_results;
     struct pccl_group_handle *group; /* NULL if it is the handle of a communicator */
 
-    struct pccl_communicator *comm; /* in a group, valid while a caller is inside; NULL after its destruction */
-    uint32_t aborts;                /* number of calls of pcclAbortOperations; under the communicator's lock */
+    struct pccl_communicator *comm; /* of a group: valid while a caller is inside; NULL once destroyed */
+    uint32_t aborts;                /* number of calls to pcclAbortOperations; under the communicator's lock */
 };
 
 struct pccl_group_handle {

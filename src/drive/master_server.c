@@ -29,7 +29,7 @@
 enum {
     LINGER_MS = 500, /* time limit for sending the last messages on a closing connection */
     PROBE_MS = 3000,
-    BUSY_ITERATIONS_MAX = 64, /* maximum number of iterations of the loop by which unread input may postpone IDLE */
+    BUSY_ITERATIONS_MAX = 64, /* maximum number of loop iterations for which unread input may postpone IDLE */
 };
 
 #define WORDS(number) #number
@@ -173,8 +173,8 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
 }
 
 /*
- * Returns true for the hello of a new peer. Admitted peers reconnect after a refusal, and each refusal delays their
- * group.
+ * Returns true for the hello of a new peer, which may be refused. An admitted peer would reconnect after a refusal, and
+ * each refusal would delay its group.
  */
 static bool is_newcomer(const struct pccl_msg *msg) { return msg->type == PCCL_MSG_hello && msg->as.hello.boot == 0; }
 
@@ -466,7 +466,7 @@ static void on_polling(struct pccl_reactor *reactor)
     server->busy = false;
 }
 
-/* Serves HTTP clients, after the peers. */
+/* Serves HTTP clients, once the peers have been served. */
 static void tell(struct pccl_master_server *server)
 {
     struct pccl_driver_figures driver = {.version = own_version,
@@ -532,7 +532,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
     tell(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
-    else /* the machine broke: the next iteration ends the thread */
+    else /* an invariant broke in the machine; the next iteration ends the thread */
         pccl_reactor_hurry(reactor);
 }
 
@@ -569,7 +569,7 @@ static void thread_main(void *argument)
         mark_broken(server);
 }
 
-/* ---- life ---- */
+/* ---- creation, start and destruction ---- */
 
 struct pccl_master_config pccl_master_server_config(const struct pccl_params *params)
 {
@@ -856,7 +856,7 @@ uint16_t pccl_master_server_http_port(const struct pccl_master_server *server)
 
 static void ask_for(struct pccl_master_server *server, atomic_bool *what)
 {
-    pccl_signals before; /* signal handlers call this function too, and may interrupt another call of it */
+    pccl_signals before; /* signal handlers also call this function, and may interrupt another call to it */
     pccl_thread_block_signals(&before);
     uv_mutex_lock(&server->lock);
     atomic_store(what, true);

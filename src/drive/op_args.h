@@ -18,7 +18,7 @@ struct pccl_op_args {
      * also the root and the level of an automatic codec, because they depend on the members.
      */
     struct pccl_launch launch;
-    struct pccl_buffers buffers; /* both equal in a broadcast; memory is NULL without an input or a result */
+    struct pccl_buffers buffers; /* input and result are equal in a broadcast; memory: NULL if unused */
     const struct pccl_comm_composition *composed; /* NULL if it is a single operation of the machine */
     pcclBlobs_t *out;        /* result of an operation on blobs; the descriptor's count limits its bytes */
     uint64_t length;         /* length of a blob in bytes */
@@ -26,7 +26,7 @@ struct pccl_op_args {
     uint32_t blob_count;
     pcclArrivalCallback_t on_arrival; /* for operations on blobs; may be NULL */
     void *user_data;                  /* argument of on_arrival */
-    const struct pccl_id *members;    /* in order of their ranks; NULL: the members after the last call that returned */
+    const struct pccl_id *members; /* required members, by rank; NULL: the members after the last call that returned */
     uint32_t member_count;
     bool needs_members; /* true if ranks matter or the caller lists members, so that only these members may take part */
     uint32_t root;      /* rank of the root; for a send or receive, rank of the other peer or PCCL_ANY_PEER */

@@ -1,7 +1,7 @@
 /*
- * The file `run` in the state directory of a master. It exists while a run lives and contains the lineage of the run. A
- * master that finds the file when it starts knows that members of that run may return; the content serves only the log.
- * If the file cannot be written or removed, the master retries every second while the run continues.
+ * The file `run` in the state directory of a master. It exists while a run is alive and contains the lineage of the
+ * run. A master that finds the file when it starts knows that members of that run may return; the content is used only
+ * for the log. If the file cannot be written or removed, the master retries every second while the run continues.
  */
 #ifndef PCCL_DRIVE_RUN_FILE_H
 #define PCCL_DRIVE_RUN_FILE_H
@@ -24,7 +24,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_run_file_open(struct pccl_run_file *file, 
                                                     struct pccl_text *reason);
 /* Writes the file durably for the run with this lineage; NULL removes the file. */
 void pccl_run_file_note(struct pccl_run_file *file, const struct pccl_id *lineage, uint64_t now_us);
-/* Retries a failed write or removal when its time has come. */
+/* Retries a failed write or removal when it is due. */
 void pccl_run_file_retry(struct pccl_run_file *file, uint64_t now_us);
 
 #endif
