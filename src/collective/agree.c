@@ -55,8 +55,8 @@ static void fail_as_different(struct pccl_transfer *transfer, const struct pccl_
 }
 
 /*
- * Returns true if the descriptions belong to different operations, with other labels, collectives, codecs or lengths of
- * parts. Other fields are then not compared.
+ * Returns true if the descriptions belong to different operations, because labels, collectives, codecs or lengths of
+ * parts differ. In that case other fields are not compared.
  */
 static bool is_another(const struct pccl_descriptor *ours, const struct pccl_descriptor *theirs)
 {
@@ -84,7 +84,7 @@ static void fail_as_rooted_elsewhere(struct pccl_transfer *transfer, const struc
 
 /*
  * Returns true if the descriptions differ, and fails the transfer. A transfer that is done does not fail, because all
- * its receivers agree; the member before `peer` in the ring then fails.
+ * its receivers agree; the member before `peer` in the ring fails instead.
  */
 static bool is_different(struct pccl_transfer *transfer, const struct pccl_id *peer, const struct pccl_msg_ready *ready)
 {

@@ -15,7 +15,7 @@ static bool keeps(struct pccl_seat seat, uint32_t number)
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* Number of buffers: one for each piece that is passed on. */
+/* Returns the number of buffers: one for each piece that is passed on. */
 static uint32_t ring_buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;
@@ -55,7 +55,7 @@ const struct pccl_schedule pccl_exchange_ring = {.name = "exchanging along the r
                                                  .keeps_unsent = true,
                                                  .arrived = ring_arrived};
 
-/* ---- directly ---- */
+/* ---- direct exchange ---- */
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {

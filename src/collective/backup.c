@@ -1,7 +1,7 @@
 #include "collective/backup.h"
 
 enum {
-    REUSED_PART = 8, /* a new backup must fill at least this fraction of a reused block */
+    REUSED_PART = 8, /* a block is reused only if the new backup fills at least 1/REUSED_PART of it */
     IDLE_COUNT_MOST = 64,
 };
 

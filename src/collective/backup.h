@@ -28,14 +28,16 @@ struct pccl_backup {
     struct pccl_backup_block *block;
     uint64_t *saved; /* one bit for each segment */
     size_t saved_bytes;
-    const struct pccl_extents *result; /* memory of the caller; borrowed */
+    const struct pccl_extents *result; /* the caller's memory; borrowed */
 };
 
 void pccl_backup_pool_init(struct pccl_backup_pool *pool, const struct pccl_memory *memory);
 /* Frees the idle blocks. No backup may be in use. */
 void pccl_backup_pool_fini(struct pccl_backup_pool *pool);
 
-/* Creates a backup of `bytes` bytes of the result, for the plan of the whole. Returns false if out of memory. */
+/*
+ * Creates a backup of `bytes` bytes of the result, for the plan of the whole operation. Returns false if out of memory.
+ */
 PCCL_MUST_CHECK bool pccl_backup_init(struct pccl_backup_pool *pool, const struct pccl_plan *plan,
                                       const struct pccl_extents *result, size_t bytes, struct pccl_backup *backup);
 void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup);
@@ -45,7 +47,7 @@ void pccl_backup_fini(struct pccl_backup_pool *pool, struct pccl_backup *backup)
  */
 void pccl_backup_save(struct pccl_backup *backup, const struct pccl_kernels *kernels, const struct pccl_plan *plan,
                       uint64_t stripe, uint32_t number);
-/* Restores the saved segments of this plan, which is the plan of the whole or of a section. */
+/* Restores the saved segments of this plan, which is the plan of the whole operation or of a section. */
 void pccl_backup_restore(const struct pccl_backup *backup, const struct pccl_plan *plan);
 
 #endif

@@ -3,11 +3,11 @@
  *
  * The chain is for long tensors: the root sends each segment to the next rank, and each receiver passes it on, up to
  * the rank before the root, so each byte crosses each of these links once. Spread is for short tensors: the root sends
- * a different piece to each other rank, and these send the pieces to one another.
+ * a different piece to each other rank, and the other ranks exchange these pieces.
  */
 #include "collective/schedule.h"
 
-/* Number of steps: the root sends, then the others pass on. */
+/* Returns the number of steps: the root sends, then the others pass on. */
 static uint32_t steps(struct pccl_seat seat)
 {
     (void)seat;
@@ -53,10 +53,12 @@ const struct pccl_schedule pccl_chain = {.name = "chain",
 
 static uint32_t spread_pieces(struct pccl_seat seat) { return seat.ranks - 1; }
 
-/* Number of buffers: all pieces if they are packed. */
+/* Returns the number of buffers: all pieces if they are packed. */
 static uint32_t spread_buffers(struct pccl_seat seat, bool packed) { return packed ? spread_pieces(seat) : 1; }
 
-/* The root receives no data, but there is an empty flow to it from the rank before it. */
+/*
+ * Returns true if there is a flow. The root receives no data, but there is an empty flow to it from the rank before it.
+ */
 static bool spread_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (receiver != seat.root || pccl_sends_to_next(seat, sender, receiver));

@@ -11,8 +11,8 @@ static uint32_t steps(struct pccl_seat seat)
 }
 
 /*
- * Number of buffers: one for each part of this rank's piece. If elements are packed, also one for each result of
- * another piece, because packed results cannot be received in the caller's memory.
+ * Returns the number of buffers: one for each part of this rank's piece. If elements are packed, also one for each
+ * result of another piece, because packed results cannot be received in the caller's memory.
  */
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return (packed ? 2 : 1) * (seat.ranks - 1); }
 

@@ -61,13 +61,13 @@ struct pccl_exchange_config {
      */
     size_t window_bytes;
     /*
-     * Bytes of the parts that stay at their rank that may be copied in one visit of the driver, to within a segment;
-     * after that, `rests` is called.
+     * Limit, to within a segment, for the bytes that one visit of the driver copies for parts that stay at their rank.
+     * When it is reached, `rests` is called.
      */
     size_t kept_bytes_most;
 };
 
-/* Called from within the functions below; they must not call back into the exchange. */
+/* Effects are called from within the functions below, and must not call back into the exchange. */
 struct pccl_exchange_effects {
     void *context;
     /* This peer's result is complete, but data may remain to be sent (pccl_transfer_is_at_rest). Called once. */
@@ -88,7 +88,7 @@ struct pccl_exchange_effects {
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
      * More can be sent on this lane, which has a connection: call pccl_exchange_next for its idle connections. A
-     * connection that becomes idle later must call that itself, without another call of this effect. `user` is the
+     * connection that becomes idle later must call that itself; this effect is not called again for it. `user` is the
      * argument of pccl_exchange_connected.
      */
     void (*writable)(void *context, void *user);
@@ -147,8 +147,8 @@ struct pccl_traffic {
 struct pccl_departure {
     struct pccl_msg msg; /* must be encoded and sent first */
     /*
-     * sent after the message. NULL with length > 0: send zeros, because the rest is no longer needed. May become NULL
-     * while it is being sent
+     * Bytes to send after the message. If NULL with length > 0, zeros must be sent instead, because the rest is no
+     * longer needed. May become NULL while being sent.
      */
     const uint8_t *payload;
     uint32_t length;
@@ -230,17 +230,17 @@ bool pccl_transfer_shares_lines(const struct pccl_transfer *transfer);
 PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *exchange, const struct pccl_id *peer,
                                                           bool outgoing, void *user);
 /*
- * Removes a lost connection, whose departure and arrival the driver has already returned with pccl_exchange_dropped.
- * Fails every running transfer that sends on this lane, because bytes that the system has accepted may not have
- * arrived, or that receives on it and is not done; but a send fails only once its data has moved. The lane may be freed
- * after its last connection. If `complete` is true, all data sent on the connection has arrived, or its sender fails
- * the transfer: either the sender has closed the connection with link_bye, or the receiver is closing it. Transfers
- * that receive on the lane then continue, because further data arrives on another connection.
+ * Removes a lost connection, after the driver has released its departure and arrival with pccl_exchange_dropped. Fails
+ * every running transfer that sends on this lane, because bytes accepted by the kernel may not have arrived, and every
+ * transfer that receives on it and is not done. Only a send (PCCL_SEND) whose data has not begun to move continues. If
+ * `complete` is true, all data sent on the connection has arrived, or its sender fails the transfer, because one side
+ * has closed the connection regularly: the sender with link_bye, or the receiver now. Transfers that receive on the
+ * lane then continue on another connection. The lane may be freed after its last connection.
  */
 void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete);
 /*
- * Fails the transfers that use the lane as INTERNAL with this reason, including sends without moved data, because the
- * connection will be closed after one side received an invalid message. The driver then closes it as usual.
+ * Fails the transfers that use the lane as INTERNAL with this reason, including sends whose data has not begun to move,
+ * because the connection will be closed after one side received an invalid message. The driver then closes it as usual.
  */
 void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason);
 

@@ -40,7 +40,7 @@ static inline uint8_t *pccl_extents_at(const struct pccl_extents *extents, size_
 {
     return extents->list == NULL ? extents->memory + at : pccl_extents_list_at(extents, at);
 }
-/* Returns how many of the `bytes` bytes from offset `at` are in the same extent as the first one. */
+/* Returns how many of the `bytes` bytes from offset `at` are in the same extent as the first of them. */
 static inline size_t pccl_extents_together(const struct pccl_extents *extents, size_t at, size_t bytes)
 {
     return extents->list == NULL ? bytes : pccl_extents_list_together(extents, at, bytes);

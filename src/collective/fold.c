@@ -19,7 +19,10 @@ static size_t bytes_of(const struct pccl_piece *piece)
     return (size_t)piece->segment.count * piece->plan->element_bytes;
 }
 
-/* Returns some elements of a segment's input. The pointer may refer to a copy and is valid until the next call. */
+/*
+ * Returns `count` elements of a segment's input, from element `first` on. The pointer may refer to a copy and is valid
+ * until the next call.
+ */
 static const uint8_t *input_part(const struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t first,
                                  uint32_t count)
 {
@@ -177,8 +180,8 @@ static void result_written(struct pccl_transfer *transfer, const struct pccl_pie
 }
 
 /*
- * Folds this rank's part into `received`. A finished sum is also written to the result; if it is not sent on, only
- * there.
+ * Folds this rank's part into `received`. A finished sum is also written to the result, or only to the result if it is
+ * not sent on.
  */
 static void fold_elements(struct pccl_transfer *transfer, const struct pccl_piece *piece, uint32_t step, bool finish,
                           struct pccl_scratch *received)

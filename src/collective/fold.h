@@ -44,7 +44,7 @@ struct pccl_scratch *pccl_fold_collected(struct pccl_transfer *transfer, const s
                                          const struct pccl_task *task, struct pccl_scratch *const *parts,
                                          uint32_t part_count);
 
-/* ---- data that stays ---- */
+/* ---- data that stays on its rank ---- */
 
 /* Copies this rank's part of a piece to the result, unless it is there already. Returns the number of bytes copied. */
 size_t pccl_fold_keep(struct pccl_transfer *transfer, const struct pccl_plan *plan, uint64_t stripe, uint32_t number);

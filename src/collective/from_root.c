@@ -8,7 +8,7 @@
 
 /* ---- along a chain ---- */
 
-/* Number of steps: the root sends, then the others pass on. */
+/* Returns the number of steps: the root sends, then the others pass on. */
 static uint32_t chain_steps(struct pccl_seat seat)
 {
     (void)seat;
@@ -57,15 +57,15 @@ const struct pccl_schedule pccl_from_root_chain = {.name = "scattering from the 
                                                    .keeps_unsent = true,
                                                    .arrived = chain_arrived};
 
-/* ---- directly ---- */
+/* ---- direct exchange ---- */
 
-/* Only the root sends data; the other ranks have empty flows to their successors. */
+/* Returns true if there is a flow. Only the root sends data; the other ranks have empty flows to their successors. */
 static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
 {
     return sender != receiver && (sender == seat.root || pccl_sends_to_next(seat, sender, receiver));
 }
 
-/* Number of buffers: one for early data, or the root's pieces if they are packed. */
+/* Returns the number of buffers: one for early data, or the root's pieces if they are packed. */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks - 1 : 1; }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)

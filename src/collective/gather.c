@@ -10,7 +10,7 @@ static bool keeps(struct pccl_seat seat, uint32_t number) { return number == sea
 
 /* ---- along the ring ---- */
 
-/* Number of buffers: if they are packed, one for each piece, until it has been sent on. */
+/* Returns the number of buffers: one or, if pieces are packed, one for each piece until it has been sent on. */
 static uint32_t ring_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : 1; }
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.ranks - 1; }
@@ -39,9 +39,12 @@ const struct pccl_schedule pccl_gather_ring = {.name = "gathering along the ring
                                                .keeps = keeps,
                                                .arrived = ring_arrived};
 
-/* ---- directly ---- */
+/* ---- direct exchange ---- */
 
-/* Number of buffers: one for early data of each other rank and, if they are packed, one for this rank's piece. */
+/*
+ * Returns the number of buffers: one for early data of each other rank and, if pieces are packed, one for this rank's
+ * piece.
+ */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)

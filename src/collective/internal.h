@@ -123,7 +123,7 @@ struct pccl_ended {
 enum pccl_transfer_stage {
     PCCL_TRANSFER_MOVING,
     PCCL_TRANSFER_DONE,    /* the completion of the result was reported */
-    PCCL_TRANSFER_AT_REST, /* likewise, and also that nothing is left to send */
+    PCCL_TRANSFER_AT_REST, /* the same, and nothing is left to send */
 };
 
 struct pccl_transfer {
@@ -132,7 +132,7 @@ struct pccl_transfer {
     uint64_t start_number;                     /* sequence number of its start on this peer */
     const struct pccl_transfer_config *config; /* owned by the driver */
     struct pccl_plan plan;
-    /* owned, one for each section; if there is only one, it equals the plan of the whole */
+    /* owned, one for each section; if there is only one, it equals the plan of the whole operation */
     struct pccl_plan *sections;
     uint32_t section_count;
     size_t room_bytes;
@@ -205,10 +205,13 @@ struct pccl_exchange {
 /* Returns the plan of the section with this stripe; the plan of the last section if there is no such stripe. */
 const struct pccl_plan *pccl_plan_of(const struct pccl_transfer *transfer, uint64_t stripe);
 
-/* Returns the piece in the flow's message of an existing step, or PCCL_NO_PIECE. `seat` is the seat for the stripe. */
+/*
+ * Returns the piece in the flow's message of this step, which must exist, or PCCL_NO_PIECE. `seat` is the seat for the
+ * stripe.
+ */
 uint32_t pccl_flow_piece(const struct pccl_flow *flow, struct pccl_seat seat, uint32_t step);
 
-/* Returns the piece and its segment in the flow's message of an existing step; the message must exist. */
+/* Returns the piece and its segment in the flow's message of this step. The message must exist. */
 struct pccl_piece pccl_piece_of(const struct pccl_flow *flow, uint64_t stripe, uint32_t step);
 
 /* Returns the number of the piece that the sender sends in step 0, from its own part; or PCCL_NO_PIECE. */
@@ -222,8 +225,8 @@ PCCL_MUST_CHECK bool pccl_window_init(struct pccl_transfer *transfer);
 /* Frees the window, including open stripes and their parcels. */
 void pccl_window_fini(struct pccl_transfer *transfer);
 /*
- * Opens a stripe regardless of the budget, if the transfer has no open stripe and has one left. Returns NULL otherwise.
- * The caller of this and of pccl_window_open_next must then begin the stripe (receiving.c).
+ * Opens a stripe regardless of the budget, if the transfer has no open stripe but still has stripes to open. Returns
+ * NULL otherwise. The caller of this and of pccl_window_open_next must then begin the stripe (receiving.c).
  */
 struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer);
 /* Queues the transfer if it could open more stripes. */
@@ -268,7 +271,9 @@ void pccl_lanes_free(struct pccl_exchange *exchange);
 void pccl_lane_use(struct pccl_lane *lane);
 /* Reserves room for the lanes of the exchange's new members. */
 void pccl_lanes_admit(struct pccl_exchange *exchange);
-/* Buffers READY. Sets *first to true if there was no READY of the operation. Returns false if out of memory. */
+/*
+ * Buffers READY. Sets *first to true if no READY of the operation was buffered before. Returns false if out of memory.
+ */
 PCCL_MUST_CHECK bool pccl_lane_buffer_ready(struct pccl_lane *lane, const struct pccl_msg_ready *ready, bool *first);
 /*
  * Removes and returns the buffered READY of the transfer, unless its view is later. Returns false if there is no READY
@@ -290,7 +295,8 @@ PCCL_MUST_CHECK bool pccl_lane_take_data(struct pccl_lane *lane, const struct pc
 /* Drops older segments when a transfer starts. Fails the transfer if buffered segments do not fit its plan. */
 void pccl_lanes_begin(struct pccl_transfer *transfer);
 /*
- * Returns true and fails the transfer if this first step, on a long path, shows that its sender has a different plan.
+ * Returns true and fails the transfer if this message of the first step, on a long path, shows that its sender has a
+ * different plan.
  */
 bool pccl_flow_is_foreign(const struct pccl_flow *flow, const struct pccl_msg_data *data);
 /* Drop the buffered segments of an operation that has ended here, or of a lane. */
@@ -338,8 +344,8 @@ void pccl_instances_forget(struct pccl_exchange *exchange);
 /* ---- agree.c: comparison of operations ---- */
 
 /*
- * Compares a READY of this transfer and its view with the transfer. Returns false if this peer does not send to its
- * sender.
+ * Compares the transfer with a READY for it in the same view. Returns false if this peer does not send to the sender of
+ * that READY.
  */
 bool pccl_agree_take_ready(struct pccl_transfer *transfer, const struct pccl_lane *lane,
                            const struct pccl_msg_ready *ready);

@@ -1,11 +1,11 @@
 /*
  * Lanes, and their buffered messages for operations that have not started here: READY on outgoing lanes, and early
- * segments (sending.c) on incoming ones. This file does not depend on the use of the messages.
+ * segments (sending.c) on incoming ones. This file does not interpret the messages.
  *
  * Buffers are limited for each lane and in total. A lane has reserved room for the early data of its sender if its peer
  * is a member of this peer's view, or if an operation has received on it. So newcomers never block members, and early
  * data never blocks later messages on the same connection. All other lanes, for example of peers with a later view,
- * share the rest. While that is full, they are not read; no operation here waits for them.
+ * share the rest. While the rest is full, these lanes are not read; no operation here waits for them.
  */
 #include "collective/internal.h"
 
@@ -184,7 +184,7 @@ void pccl_lanes_forget(struct pccl_exchange *exchange, const struct pccl_instanc
     }
 }
 
-/* ---- segments: bounds ---- */
+/* ---- segments: limits ---- */
 
 /* Returns the buffered cost that exceeds the reserved rooms, assuming that the lane `growing` has this cost. */
 static size_t spare_cost(const struct pccl_exchange *exchange, const struct pccl_lane *growing, size_t cost)
@@ -412,7 +412,8 @@ static void begin_with(struct pccl_transfer *transfer, struct pccl_buffered *hel
 }
 
 /*
- * Returns true if the operation is over for a peer that starts this transfer: it is of a past view or an earlier era.
+ * Returns true if the operation is over for a peer that starts this transfer, because it belongs to a past view or an
+ * earlier era.
  */
 static bool is_past(const struct pccl_buffered *held, const struct pccl_transfer *transfer)
 {

@@ -3,11 +3,11 @@
  * data on which all members of a view agree, so every peer computes the same plan without messages.
  *
  * An all-reduce, a reduce, a scan and a broadcast have one tensor of `count` elements. An all-gather, a reduce-scatter,
- * a gather and a scatter have one tensor with a part for each rank: on one side a rank (or only the root) has all
- * parts, on the other side only its own. In an all-to-all, a rank has a part for every rank on one side and a part from
- * every rank on the other. The place of a rank's part in the tensor is its position, which may differ from its rank.
- * Parts have `count` elements each, or given lengths, which may be 0; with given lengths, a rank with several parts may
- * have each in separate memory.
+ * a gather and a scatter have one tensor with a part for each rank: on one side, input or result, a rank (or only the
+ * root) has all parts, and on the other side only its own. In an all-to-all, a rank has a part for every rank on one
+ * side and a part from every rank on the other. The place of a rank's part in the tensor is its position, which may
+ * differ from its rank. Parts have `count` elements each, or given lengths, which may be 0; with given lengths, a rank
+ * with several parts may have each in separate memory.
  *
  * The elements are divided into stripes. A stripe has as many segments as the schedule has pieces, with at most
  * segment_elements elements each; the segments of the last stripe are shorter, with nearly equal lengths. Empty
@@ -27,13 +27,13 @@
  *                           steps.
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part circles the ring in ranks - 1 steps, or
  *                           is sent to all in 1 step (gather.c).
- * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).
- * reduce           REDUCE_CHAIN, REDUCE_DIRECT    Each segment is folded along the ring up to the
+ * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c). reduce
+ * REDUCE_CHAIN, REDUCE_DIRECT    Each segment is folded along the ring up to the
  *                           root, or the root receives all its parts (to_root.c).
  * gather           TO_ROOT_CHAIN, TO_ROOT_DIRECT  Each part is passed on to the root, or sent
  *                           straight to it (to_root.c).
- * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The reverse of gather (from_root.c).
- * all-to-all       EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
+ * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The reverse of gather (from_root.c). all-to-all
+ * EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
  *                           straight to its rank (all_to_all.c).
  * scan             SCAN_RING, SCAN_DIRECT         Each sum is sent to the rank whose tensor is folded
  *                           next; along the ring, the ranks between pass it on (scan.c).
@@ -43,11 +43,11 @@
  * and all use the same schedule; the plan of the whole has their common values.
  *
  * An all-reduce folds the parts of segment p in the order p, p + 1 ... p - 1. A reduce-scatter folds the share of rank
- * p in the order p + 1, p + 2 ... p, and a reduce does the same for the root. So the rank that finishes a sum folds its
- * own part last, and all schedules of a collective give the same bits. Narrow floats, of 8 and 16 bits, are folded as
- * f32 and rounded at the end; along the ring, sums are sent as f32, so that they are not rounded on each rank. In a
- * premultiplied sum, each rank contributes its elements times its factor, rounded to their type. A scan folds the parts
- * in canonical order.
+ * p in the order p + 1, p + 2 ... p, and a reduce does the same for the root. Therefore the rank that finishes a sum
+ * folds its own part last, and all schedules of a collective give the same bits. Narrow floats, of 8 and 16 bits, are
+ * folded as f32 and rounded at the end; along the ring, sums are sent as f32, so that they are not rounded on each
+ * rank. In a premultiplied sum, each rank contributes its elements times its factor, rounded to their type. A scan
+ * folds the parts in canonical order.
  *
  * With a codec, everything that is sent is packed. The sender packs parts and sums. The rank that finishes a result
  * packs it once and unpacks it like all others, and data that is not folded is packed and unpacked likewise by its
@@ -103,7 +103,7 @@ struct pccl_plan {
     bool long_path;        /* round trips to the neighbors take longer than sending some segments */
     bool large;            /* larger than the caches, so data that is not needed soon may bypass them */
     uint32_t segment_elements;
-    /* the last stripe has only as many segments as its elements fill, instead of one for each piece */
+    /* true if the last stripe has only as many segments as its elements fill, instead of one for each piece */
     bool leaves_pieces;
     uint64_t stripes;         /* >= 1 */
     uint64_t first_stripe;    /* number of stripes before the section */
@@ -112,8 +112,8 @@ struct pccl_plan {
 };
 
 /*
- * Creates a plan, which refers to positions and starts. positions: a permutation of the ranks, required for a scan and
- * for a tensor in parts. starts: start of each part by position and end of the last; NULL without given lengths.
+ * Creates a plan, which points to `positions` and `starts`. positions: a permutation of the ranks, required for a scan
+ * and for a tensor in parts. starts: start of each part by position and end of the last; NULL without given lengths.
  * Returns ARGUMENT with a reason for a descriptor that no caller can create.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *descriptor, const struct pccl_cost *cost,
@@ -121,7 +121,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_plan_make(const struct pccl_descriptor *de
                                                 const uint64_t *starts, struct pccl_plan *plan,
                                                 struct pccl_text *reason);
 
-/* Creates a plan for each of several consecutive sections, and the plan of the whole. */
+/* Creates a plan for each of several consecutive sections, and the plan of the whole operation. */
 PCCL_MUST_CHECK enum pccl_status pccl_plan_make_sections(const struct pccl_descriptor *descriptor,
                                                          const struct pccl_cost *cost, struct pccl_seat seat,
                                                          const struct pccl_section *sections, uint32_t count,
@@ -145,7 +145,7 @@ uint64_t pccl_plan_part_length(const struct pccl_plan *plan, uint32_t part);
 /* Returns the part that one rank sends to another in an all-to-all. */
 uint32_t pccl_plan_part_between(const struct pccl_plan *plan, uint32_t from, uint32_t to);
 
-/* Returns the number of elements that a stripe has of the tensor, or of each of its parts. */
+/* Returns the number of elements of the tensor, or of each of its parts, in one stripe. */
 uint64_t pccl_plan_stripe_elements(const struct pccl_plan *plan);
 
 struct pccl_segment {
@@ -169,7 +169,7 @@ size_t pccl_plan_bytes(const struct pccl_plan *plan, uint32_t step, uint32_t cou
 /* Returns the maximum of pccl_plan_bytes over all steps. */
 size_t pccl_plan_bytes_most(const struct pccl_plan *plan, uint32_t count);
 
-/* Returns the offset for stochastic rounding, which differs between the elements of different segments. */
+/* Returns the index for stochastic rounding of the segment's first element; no two elements have the same index. */
 uint64_t pccl_plan_place(const struct pccl_plan *plan, uint64_t stripe, uint32_t number);
 
 /* Returns the offset of this segment, in elements, within the parts of its receiver in an all-to-all. */

@@ -10,16 +10,17 @@ enum {
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* small enough to distribute the work over several connections */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
-    SEGMENT_BYTES_LEAST = 16 << 10, /* for the ring of a large group with fast enough links */
+    SEGMENT_BYTES_LEAST = 16 << 10, /* minimum for the ring of a large group whose links are fast enough */
     LEAST_RTT_US_MOST = 400,
     CACHED_BYTES_MOST = 4 << 20, /* a result up to this size may still be in a cache when the caller reads it */
     DIRECT_BYTES_MOST = 8 << 20,
     GUESSED_BYTES_MOST = 256 << 10, /* long path: larger operations use direct exchange only if all rates are known */
-    DIRECT_WIDE_BYTES_MOST = 64 << 20, /* for operations that need more bytes along the ring; measured up to here */
+    DIRECT_WIDE_BYTES_MOST =
+        64 << 20, /* maximum for operations that need more bytes along the ring; measured up to this size */
     /* extra cost of direct exchange on its links, relative to the transfer time */
     DIRECT_COST_PERCENT = 8,
     RTT_US_DEFAULT = 100,
-    TURN_COST_MOST = 4, /* a turn may continue to the end of its parts if that adds at most this fraction */
+    TURN_COST_MOST = 4, /* a turn may continue to the end of its parts if that takes at most 1/TURN_COST_MOST longer */
 };
 static const uint64_t rate_default = 2000000000;
 static const uint64_t rate_most = 1000000000000;
@@ -30,7 +31,7 @@ static const uint64_t rate_most = 1000000000000;
  */
 struct ways {
     enum pccl_algorithm ring, direct;
-    uint32_t ring_rounds;  /* multiple of ranks - 1; 0: no such operation */
+    uint32_t ring_rounds;  /* number of rounds as a multiple of ranks - 1; 0: no such operation */
     uint32_t direct_steps; /* number of steps, each of which sends the whole tensor once */
     bool at_root;          /* in direct exchange, only links to or from the root transfer data */
 };
@@ -237,10 +238,10 @@ static bool may_go_on(const struct pccl_plan *plan)
     return all <= most + most / TURN_COST_MOST;
 }
 
-/* ---- choice ---- */
+/* ---- choice of the schedule ---- */
 
 /*
- * Known figures of the ring's links (rtt_us, rate) and of all links (mesh_*): a rate for each link alone, and a share
+ * Known figures of the ring's links (rtt_us, rate) and of all links (mesh_*): the rate of a link alone, and its share
  * while all pairs send.
  */
 struct paths {
@@ -334,7 +335,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
         return ways->ring;
     if (plan->starts != NULL && relays)
         return is_faster_directly(plan, cost) ? ways->direct : ways->ring;
-    whole = pccl_min_u64(whole, most); /* the comparison is the same for longer tensors */
+    whole = pccl_min_u64(whole, most); /* the comparison gives the same result for longer tensors */
     uint64_t ranks = plan->seat.ranks, steps = ways->direct_steps;
     uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
@@ -382,7 +383,7 @@ static enum pccl_algorithm choose_for_all(const struct pccl_plan *plans, uint32_
     return choose(&whole, PCCL_COALESCED, cost);
 }
 
-/* ---- division ---- */
+/* ---- division of the elements ---- */
 
 /*
  * Returns the desired number of elements of a segment. A chain is divided like a ring, because it can receive and send

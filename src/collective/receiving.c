@@ -181,9 +181,9 @@ static void keep_own(struct pccl_stripe *stripe)
 }
 
 /*
- * Schedules READY with new credit once the credit is a certain fraction of the window. On a long path the fraction is
- * smaller, because a stripe that waits for credit there is late by a whole round of the ring. The last credit is sent
- * immediately.
+ * Schedules READY with new credit once the credit is at least 1/OFFERS of the open window. On a long path
+ * 1/LONG_PATH_OFFERS suffices, because a stripe that waits for credit there is late by a whole round of the ring. The
+ * last credit is sent immediately.
  */
 static void offer(struct pccl_transfer *transfer)
 {

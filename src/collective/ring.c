@@ -5,7 +5,7 @@
  */
 #include "collective/schedule.h"
 
-/* Number of steps: each piece crosses all links but one as a sum, and all links but one as a result. */
+/* Returns the number of steps: each piece crosses all links but one as a sum, and all links but one as a result. */
 static uint32_t steps(struct pccl_seat seat) { return 2 * (seat.ranks - 1); }
 
 static uint32_t buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks : seat.ranks - 1; }

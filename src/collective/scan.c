@@ -23,7 +23,7 @@ static enum pccl_content carries(struct pccl_seat seat, uint32_t step)
     return PCCL_CONTENT_SUM;
 }
 
-/* ---- along the ring: the first rank begins with step 0, and all others send in step 1 + l of lap l ---- */
+/* ---- along the ring: the first rank begins with step 0; all others send in step 1 + l, where l is the lap ---- */
 
 static uint32_t ring_steps(struct pccl_seat seat) { return seat.line->laps + 2; }
 
@@ -60,7 +60,7 @@ const struct pccl_schedule pccl_scan_ring = {.name = "scanning along the ring",
                                              .keeps = keeps,
                                              .arrived = ring_arrived};
 
-/* ---- directly: the first rank sends in step 0, and the others in step 1 ---- */
+/* ---- direct exchange: the first rank sends in step 0, and the others in step 1 ---- */
 
 /* Returns true if the sum is sent from sender to receiver. One of them is this rank. */
 static bool is_next(struct pccl_seat seat, uint32_t sender, uint32_t receiver)

@@ -44,7 +44,7 @@ const struct pccl_schedule pccl_scatter_ring = {.name = "scattering along the ri
                                                 .carries = ring_carries,
                                                 .arrived = ring_arrived};
 
-/* ---- directly ---- */
+/* ---- direct exchange ---- */
 
 static uint32_t direct_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {

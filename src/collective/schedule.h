@@ -79,7 +79,7 @@ static inline uint32_t pccl_seat_next(struct pccl_seat seat, uint32_t rank)
     return rank + 1 < seat.ranks ? rank + 1 : 0;
 }
 
-/* Returns the distance along the ring. */
+/* Returns the distance along the ring from one rank to another. */
 static inline uint32_t pccl_seat_distance(struct pccl_seat seat, uint32_t from, uint32_t to)
 {
     return to >= from ? to - from : to + seat.ranks - from;
@@ -91,12 +91,12 @@ static inline uint32_t pccl_exchange_places(struct pccl_seat seat) { return seat
 enum pccl_content {
     PCCL_CONTENT_PART, /* part of one rank, to fold or to pass on */
     PCCL_CONTENT_SUM,
-    PCCL_CONTENT_RESULT, /* final, or the part of one rank if nothing is folded */
+    PCCL_CONTENT_RESULT, /* final result, or the part of one rank if nothing is folded */
 };
 
 enum pccl_work {
     PCCL_WORK_FOLD,   /* fold this rank's part into it, which gives a sum */
-    PCCL_WORK_FINISH, /* likewise, and the sum is the result */
+    PCCL_WORK_FINISH, /* the same, but the sum is the result */
     /*
      * keep it until all parts of the piece have arrived; then fold them, this rank's part last, which gives the result
      */

@@ -107,7 +107,7 @@ static uint64_t begin(struct pccl_flow *flow)
     bool ends = takes_turns(transfer) && flow->begun == end_in_turn(flow, stripe / transfer->plan.turn_stripes);
     for (uint32_t i = 0; i < transfer->outgoing_count && ends; i++)
         if (&transfer->flows[i] != flow)
-            pccl_flow_wake(&transfer->flows[i]); /* it may be another flow's turn now */
+            pccl_flow_wake(&transfer->flows[i]); /* the turn of another flow may begin now */
     return stripe;
 }
 
@@ -235,7 +235,7 @@ void pccl_flow_credit(struct pccl_flow *flow, uint64_t granted)
     if (granted >= flow->ahead)
         pccl_flow_give_back(flow);
     if (granted <= flow->granted)
-        return; /* a later READY has arrived earlier on another connection */
+        return; /* a newer READY has already arrived on another connection */
     flow->granted = granted;
     struct pccl_parcel_queue later = flow->later;
     flow->later = (struct pccl_parcel_queue){NULL, NULL};
@@ -299,7 +299,8 @@ static void fill_ready(struct pccl_flow *flow, struct pccl_departure *departure)
 }
 
 /*
- * Gives the packed piece of this flow to all flows that send the same piece, and unpacks it here as the receivers do.
+ * Shares the packed piece of this flow with all flows that send the same piece, and unpacks it here as the receivers
+ * do.
  */
 static void keep_packed(struct pccl_flow *flow, struct pccl_stripe *stripe, const struct pccl_piece *piece,
                         struct pccl_scratch *packed)

@@ -14,7 +14,7 @@ static bool sends_to_root(struct pccl_seat seat, uint32_t sender, uint32_t recei
     return sender != receiver && (receiver == seat.root || pccl_sends_to_next(seat, sender, receiver));
 }
 
-/* Number of buffers of a rank to which all others send. */
+/* Returns the number of buffers of a rank to which all others send. */
 static uint32_t buffers(struct pccl_seat seat, bool packed)
 {
     (void)packed;
@@ -25,7 +25,7 @@ static uint32_t chain_steps(struct pccl_seat seat) { return seat.ranks - 1; }
 
 /* ---- reduce: one piece, which is folded from the rank after the root to the root ---- */
 
-/* In step s, the rank s + 1 places after the root sends. */
+/* Returns the piece: in step s, the rank s + 1 places after the root sends. */
 static uint32_t reduce_chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
     (void)receiver;
@@ -73,7 +73,8 @@ const struct pccl_schedule pccl_reduce_direct = {.name = "reducing directly",
 /* ---- gather: piece p belongs to the part of rank p ---- */
 
 /*
- * A rank first sends its own piece and then passes on the pieces of the ranks before it, up to the rank after the root.
+ * Returns the piece. A rank first sends its own piece and then passes on the pieces of the ranks before it, up to the
+ * rank after the root.
  */
 static uint32_t chain_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
 {
