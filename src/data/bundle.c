@@ -195,7 +195,7 @@ static void yield(struct pccl_stream *stream)
 }
 
 /*
- * Measures a path on this host by the time that sending took; the round trip stays unknown. Returns false while a
+ * Measures a path on this host by the duration of its sends; the round trip stays unknown. Returns false while a
  * message is being sent.
  */
 static bool measure_here(const struct pccl_stream *stream, struct pccl_path *path)
@@ -239,9 +239,9 @@ void pccl_stream_continue(struct pccl_stream *stream)
 /* ---- pace ---- */
 
 enum {
-    OWN_HEADROOM = 10, /* fraction of its achieved rate that is added to a stream's own bound */
-    QUEUE_PART = 8,    /* a round trip that exceeds the smallest one by this fraction indicates a queue */
-    RESENT_PART = 50,  /* resending more than this fraction indicates a queue too */
+    OWN_HEADROOM = 10, /* a stream's own bound exceeds the rate it achieves by 1/OWN_HEADROOM */
+    QUEUE_PART = 8,    /* a round trip that exceeds the shortest one by more than 1/QUEUE_PART indicates a queue */
+    RESENT_PART = 50,  /* resending more than 1/RESENT_PART of the delivered bytes indicates a queue, too */
     LOOK_US = 2000,    /* interval between two queries of the rate at which a stream sends */
 };
 
@@ -252,8 +252,8 @@ static bool is_usable(const struct pccl_stream *stream)
 
 /*
  * Bounds the streams of a bundle. Each stream gets an equal share, because any stream with room takes the next message.
- * A faster stream gets slightly more than it has achieved, so that it can use the shares that slower streams leave
- * unused.
+ * A faster stream gets slightly more than the rate it has achieved, so that it can use the shares that slower streams
+ * leave unused.
  */
 static void bound_streams(struct pccl_bundle *bundle, uint32_t streams, uint64_t passed_us)
 {
@@ -276,7 +276,7 @@ static bool is_moving(const struct pccl_stream *stream)
 
 /*
  * Returns true if the stream has built up a queue on its path in this interval, or if this is unknown because the
- * latest round trips equal the smallest one.
+ * latest round trip is also the shortest one.
  */
 static bool is_queued(const struct pccl_stream *stream, const struct pccl_path *path)
 {
@@ -331,7 +331,7 @@ static void note_sender(struct pccl_engine *engine, struct pccl_bundle *bundle)
     engine->sender = bundle;
 }
 
-/* ---- the stream that takes a message ---- */
+/* ---- choosing the stream for a message ---- */
 
 static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
 {
@@ -350,7 +350,10 @@ static void look_at_streams(struct pccl_bundle *bundle, uint64_t now_us)
     bundle->share.fastest = fastest;
 }
 
-/* Waits because only slow streams have room. If the fast ones are still full after the wait, slow ones may send. */
+/*
+ * Starts to wait for the fast streams, because only slow ones have room. If the fast ones are still full after the
+ * wait, slow ones may send.
+ */
 static void wait_for_fast(struct pccl_engine *engine, struct pccl_bundle *bundle, uint64_t now_us)
 {
     bundle->waits_for_fast = true;

@@ -29,7 +29,10 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
 
 /* ---- jobs ---- */
 
-/* Queues a job for events. Effects of the exchange only queue; the events follow when the exchange has returned. */
+/*
+ * Queues a job for its events. Callbacks of the exchange only queue the job; its events are called after the exchange
+ * has returned.
+ */
 static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
     if (job->noted)
@@ -138,8 +141,8 @@ static uint32_t count_senders(const struct pccl_engine *engine)
 }
 
 /*
- * Measures all outgoing links at the end of an operation. Streams that have sent little since the last time cost
- * little.
+ * Measures all outgoing links at the end of an operation. For streams that have sent little since the last measurement,
+ * this is cheap.
  */
 static void measure_links(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
@@ -195,7 +198,10 @@ static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
 
 /* ---- the thread ---- */
 
-/* Changes the id of this peer. Connections of the old id that still send goodbyes must not use lanes of the new one. */
+/*
+ * Changes the id of this peer. Connections of the old id that are still sending their goodbye must not use lanes of the
+ * new one.
+ */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
     struct pccl_table_node *node;
@@ -281,7 +287,7 @@ static void thread_main(void *argument)
         mark_broken(engine);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void release(struct pccl_engine *engine)
 {

@@ -49,8 +49,8 @@ struct pccl_engine_job {
 struct pccl_engine_events {
     void *context;
     /*
-     * Reports that the part of the member in this position has arrived, if the job has requested arrivals. Called
-     * before `done`.
+     * Reports that the part provided by the member at this position has arrived, if the job has requested arrivals.
+     * Called before `done`.
      */
     void (*arrived)(void *context, struct pccl_engine_job *job, uint32_t position);
     /*
@@ -68,10 +68,10 @@ struct pccl_engine_events {
     void (*released)(void *context, struct pccl_engine_job *job);
     void (*announced)(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready);
     /*
-     * Reports that a connection has broken or the other side has ended it; it is already closed. Failures that this
-     * causes follow. Another thread may close the slot and add a new connection before this event takes the caller's
-     * lock, so ignore the event if pccl_engine_holds returns true. `rejected` is NULL, unless one side has ended the
-     * connection because a message was invalid; then it is the reason.
+     * Reports that a connection has broken or the other side has ended it; it is already closed. The failures that it
+     * causes are reported afterward. Another thread may close the slot and add a new connection before this event takes
+     * the caller's lock, so ignore the event if pccl_engine_holds returns true. `rejected` is NULL, unless one side has
+     * ended the connection because a message was invalid; then it is the reason.
      */
     void (*ended)(void *context, const struct pccl_id *peer, bool outgoing, uint32_t slot, enum pccl_link_end how,
                   bool purposely, const struct pccl_text *rejected);

@@ -57,9 +57,9 @@ struct pccl_stream {
     uint64_t through, through_before; /* bytes delivered at the latest sample for the pace, and at the one before */
     uint64_t resent, resent_before;   /* bytes resent at the same times */
     uint64_t pace, paced_us;    /* rate at which it sends, in bytes per second (0: unknown), and time of that sample */
-    uint64_t begun, measured;   /* bytes whose sending has begun: now, and at the last measurement of the path */
+    uint64_t begun, measured;   /* bytes whose sending has begun: now, and until the last measurement of the path */
     uint64_t looked;            /* `begun` at the end of the last operation */
-    uint64_t began_us, took_us; /* here: start of the current sending, and total time since the last measurement */
+    uint64_t began_us, took_us; /* here: start of the current send; total time of sends since a measurement */
     _Atomic uint64_t handed_over;    /* here: bytes of completed messages; other threads read it */
     struct pccl_departure departure; /* valid while `departs` */
     bool departs;
@@ -101,7 +101,7 @@ struct pccl_engine {
     struct pccl_engine_events events;
     uv_thread_t thread;
 
-    uv_mutex_t lock; /* no functions are called while it is held */
+    uv_mutex_t lock; /* no callback is called while it is held */
     struct pccl_list_node known;
     struct pccl_stream *added, **added_end;
     struct pccl_stream *closed;
@@ -129,7 +129,7 @@ struct pccl_engine {
     struct pccl_alarm patience;    /* fires when slow streams may send, too */
     struct pccl_engine_job *noted; /* jobs with a pending `done` or `at_rest` */
     struct pccl_list_node waiting; /* streams that are not read until the exchange has room */
-    uint64_t room;                 /* counter of the exchange's freed room at the last query */
+    uint64_t room;                 /* value of pccl_exchange_room at the last query */
     bool resuming;
     uint8_t sink[PCCL_STREAM_SINK_BYTES]; /* buffer for discarded bytes */
 };
@@ -142,7 +142,7 @@ static inline struct pccl_stream *pccl_stream_known(const struct pccl_engine *en
 
 /* ---- inbox.c ---- */
 
-/* All requests taken from the inbox at once. */
+/* Requests taken from the inbox together. */
 struct pccl_engine_batch {
     struct pccl_stream *added, *closed;
     struct pccl_engine_job *jobs;

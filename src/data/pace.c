@@ -3,11 +3,11 @@
 enum {
     INTERVAL_LEAST_US = 50000,
     LOOK_EVERY_US = 5000, /* interval between samples until the first bytes have been delivered */
-    STARVED_MOST = 4,     /* an interval is used if at most this fraction of it passed without anything to send */
-    GROWTH_PART = 4,      /* an increase by more than this fraction counts as growth */
+    STARVED_MOST = 4,     /* an interval counts if at most 1/STARVED_MOST of it passed without anything to send */
+    GROWTH_PART = 4,      /* a rate that exceeds the highest one by more than 1/GROWTH_PART counts as growth */
     FLAT_ENOUGH = 3,      /* number of intervals without growth after which a bound is set */
-    HEADROOM_PART = 10,   /* fraction of the achieved rate that is added to the bound */
-    STEP_PART = 8,        /* fraction by which the bound grows without a queue */
+    HEADROOM_PART = 10,   /* the bound exceeds the achieved rate by 1/HEADROOM_PART */
+    STEP_PART = 8,        /* without a queue, the bound grows by 1/STEP_PART */
     SECOND_US = 1000000,
     PEAK_US = 5 * SECOND_US,  /* minimum time for which the highest rate is remembered */
     PEAK_PERCENT = 75,        /* minimum of the bound, as a percentage of the highest rate */
@@ -39,7 +39,7 @@ void pccl_pace_starve(struct pccl_pace *pace, uint64_t now_us, bool starving, bo
 
 /*
  * Returns the rate achieved recently, as the upper quartile of the samples: acknowledgments arrive in bursts, and a
- * loss delays some of them, so a lower figure would reduce the bound with each sample.
+ * loss delays some of them, so a lower quantile would reduce the bound with each sample.
  */
 static uint64_t got_through(const struct pccl_pace *pace)
 {
@@ -64,9 +64,9 @@ static void begin(struct pccl_pace *pace, uint64_t now_us, uint64_t delivered, u
 
 /*
  * Returns the highest rate achieved in the last five to ten seconds. Without this minimum, a sender that others in the
- * ring or a busy processor have delayed would be bounded to less than its path can carry, and links that slow each
- * other down would not recover. If the path now carries less, congestion control of the connections handles that until
- * this rate is forgotten.
+ * ring or a busy processor have delayed would be bounded to a lower rate than its path can carry, and links that slow
+ * each other down would not recover. If the path now carries less, congestion control of the connections handles that
+ * until this rate is forgotten.
  */
 static uint64_t peak_of(struct pccl_pace *pace, uint64_t now_us, uint64_t got)
 {
@@ -87,7 +87,7 @@ static uint64_t grown(uint64_t bound, uint64_t now) { return pccl_min_u64(bound 
 
 static void take_sample(struct pccl_pace *pace, uint64_t now_us, uint64_t rate, bool queued)
 {
-    if (pace->flat < FLAT_ENOUGH) /* after that, the rate grows only within the bound */
+    if (pace->flat < FLAT_ENOUGH) /* with a bound, the rate cannot grow beyond it, so growth is no longer counted */
         pace->flat = rate > pace->most + pace->most / GROWTH_PART ? 0 : pace->flat + 1;
     pace->most = pccl_max_u64(pace->most, rate);
     pace->rates[pace->samples % PCCL_PACE_SAMPLES] = rate;

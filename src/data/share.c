@@ -1,8 +1,8 @@
 #include "data/share.h"
 
 enum {
-    SLOW_PART = 4,        /* connections below this fraction of the fastest one's rate are slow */
-    PATIENCE_US = 100000, /* two round trips of a long path; a connection that only waits for room has it by then */
+    SLOW_PART = 4,        /* a connection is slow if its rate is below 1/SLOW_PART of the fastest one's rate */
+    PATIENCE_US = 100000, /* two round trips of a long path, after which a connection that keeps up has room */
 };
 
 static bool is_slow(const struct pccl_share *share, uint64_t rate)

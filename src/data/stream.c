@@ -23,7 +23,7 @@ static struct pccl_stream *stream_of(struct pccl_channel *channel)
     return PCCL_CONTAINER_OF(channel, struct pccl_stream, channel);
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void on_released(struct pccl_channel *channel)
 {
@@ -93,8 +93,8 @@ static void give_back(struct pccl_stream *stream)
 }
 
 /*
- * Ends the stream after the other side ended it or it broke. `how` is PCCL_LINK_UNREACHABLE, which is not evidence, if
- * this peer has caused the end.
+ * Ends the stream after the other side ended it or it broke. If this peer has caused the end, `how` is
+ * PCCL_LINK_UNREACHABLE, which is not evidence of a death.
  */
 static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purposely)
 {
@@ -113,7 +113,7 @@ static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purpose
 
 void pccl_stream_cut(struct pccl_stream *stream) { end(stream, PCCL_LINK_UNREACHABLE, false); }
 
-/* ---- the good-bye ---- */
+/* ---- the goodbye ---- */
 
 /*
  * Leaves the bundle when this side closes the stream. An incoming stream is complete: the sender also detects the end,
@@ -156,7 +156,7 @@ static void on_parted(struct pccl_channel *channel)
     pccl_engine_flush(stream->engine);
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
 static bool is_receiving(const struct pccl_stream *stream) { return stream->arrival.length > 0; }
 
