@@ -12,14 +12,14 @@ struct slot {
     uint64_t used; /* time of the last failure; 0: the slot is free */
     struct pccl_why why;
     pcclResult_t result;
-    pcclResult_t precise; /* result as with extended results */
+    pcclResult_t precise; /* result that the call would return with extended_results */
 };
 
 /* Slots of the calling thread. Slot 0 is for calls without a communicator. */
 static _Thread_local struct slot slots[SLOTS + 1];
 static _Thread_local uint64_t clock_of_slots;
 
-/* Returns the result of a family of functions for a lost operation or membership. */
+/* Returns the result with which functions of this family report a lost operation or membership. */
 static pcclResult_t failure_of(enum pccl_family family)
 {
     switch (family) {

@@ -37,7 +37,10 @@ struct pccl_why {
     struct pccl_details details;
 };
 
-/* Has the effect of zeroing at less cost. Every call on the fast path has one of these, but most never use it. */
+/*
+ * Clears the struct as zeroing would, at less cost. Every call on the fast path has one of these, but most never use
+ * it.
+ */
 static inline void pccl_why_clear(struct pccl_why *why)
 {
     why->reason.length = 0;

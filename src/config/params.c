@@ -39,8 +39,8 @@ static const struct {
 };
 
 /*
- * Variables of PCCL's builds, which may be set where programs run. The last one is read by pccl-master and the Python
- * package.
+ * PCCL_* variables that the library does not read, although they may be set where it runs: they belong to PCCL's
+ * builds, to pccl-master and to the Python package, and cause no warning.
  */
 static const char *const other_variables[] = {
     "PCCL_BUILD_CUDA_SUPPORT",
@@ -340,7 +340,7 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
             pccl_text_add(&reason, PCCL_SHARED_TEXT_RULE "; create one with 'openssl rand -base64 24'");
         }
     } else {
-        (void)check_hosts(entry, value, &reason); /* the reason is already complete */
+        (void)check_hosts(entry, value, &reason); /* check_hosts has written the whole reason */
     }
     if (reason.length == 0) {
         return PCCL_OK;
@@ -464,7 +464,7 @@ enum pccl_status pccl_params_load(const pcclOptions_t *options, pcclParameterSco
     return PCCL_OK;
 }
 
-/* ---- the process ---- */
+/* ---- process-wide parameters ---- */
 
 static bool is_known(const char *variable, size_t length)
 {
