@@ -27,7 +27,7 @@ bool pccl_address_same_site(const struct pccl_address *a, const struct pccl_addr
 uint64_t pccl_address_site(const struct pccl_hash_key *key, const struct pccl_address *address);
 bool pccl_address_equal(const struct pccl_address *a, const struct pccl_address *b);
 struct pccl_address pccl_address_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint16_t port);
-/* Formats "1.2.3.4:5" or "[::1]:5". The string of pccl_address_str is valid until the enclosing block ends. */
+/* Formats "1.2.3.4:5" or "[::1]:5". The string returned by pccl_address_str is valid until the enclosing block ends. */
 const char *pccl_address_text(const struct pccl_address *address, struct pccl_text *text);
 #define pccl_address_str(address) pccl_address_text(address, &(struct pccl_text){.length = 0})
 /*

@@ -18,8 +18,8 @@ struct pccl_hash_key {
 void pccl_hash_key_init(struct pccl_hash_key *key, uint64_t seed);
 /*
  * Hashes up to PCCL_HASH_WORDS words. All keys of a table must have the same number of words. Multilinear hashing
- * (Carter, Wegman): the upper half of the sum is the hash, and the lower half is harmless. Inline because it dominates
- * the cost of a look-up.
+ * (Carter, Wegman): only the upper half of the sum is the hash; returning the lower half, too, does no harm. Inline
+ * because it dominates the cost of a look-up.
  */
 static inline uint64_t pccl_hash_words(const struct pccl_hash_key *key, const uint32_t *words, uint32_t count)
 {

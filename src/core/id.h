@@ -35,14 +35,14 @@ uint64_t pccl_id_hash(const struct pccl_hash_key *key, const struct pccl_id *id)
 /* Writes the first `count` hexadecimal digits, at most 32, without a terminator. */
 void pccl_id_write(const struct pccl_id *id, char *digits, size_t count);
 /*
- * Formats the first digits of the id, as in messages. The string of pccl_id_str is valid until the enclosing block
- * ends.
+ * Formats the abbreviated id that messages contain, its first digits. The string returned by pccl_id_str is valid until
+ * the enclosing block ends.
  */
 const char *pccl_id_text(const struct pccl_id *id, struct pccl_id_buffer *words);
 #define pccl_id_str(id) pccl_id_text(id, &(struct pccl_id_buffer){{0}})
 /*
- * Reads the first `count` digits of an id, an even number of at most 32; the other digits become 0. Returns false if a
- * character is not a digit.
+ * Reads the first `count` digits of an id, where `count` is even and at most 32; the other digits become 0. Returns
+ * false if a character is not a digit.
  */
 PCCL_MUST_CHECK bool pccl_id_read(const char *digits, size_t count, struct pccl_id *id);
 

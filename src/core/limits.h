@@ -12,7 +12,8 @@ enum {
     PCCL_NEWCOMERS_MAX = PCCL_PEERS_MAX / 2,
     PCCL_NEWCOMERS_OF_GROUP_MAX = 1024,
     PCCL_NEWCOMERS_OF_ADDRESS_MAX = 1024,
-    PCCL_UNTRIED_MAX = 64, /* members that were admitted as the first of a new group and have made no call yet */
+    PCCL_UNTRIED_MAX =
+        64, /* members that are the first of a new group and have not made a call since their admission */
     PCCL_NEWCOMER_ADDRESSES_MAX = 8, /* addresses of a newcomer sent to members, which dial all of them */
     PCCL_CANDIDATES_MAX = 16,        /* addresses that a peer announces */
     PCCL_OPS_HELD_MAX = 4096,        /* operations that one peer has launched and not awaited */
@@ -23,51 +24,51 @@ enum {
     PCCL_TAGS_PER_ERA_MAX = 1 << 20,    /* distinct tags between two topology updates */
     PCCL_CHOICES_MAX = 4096,            /* tags with an automatic codec that one peer remembers */
     PCCL_BUDGET_MS_MAX = (1 << 17) - 1, /* budget of an automatic codec */
-    PCCL_BUDGET_PERCENT_MAX = 100,      /* likewise */
-    PCCL_EARLY_OFFERS = 32,             /* sends that a peer requests in advance for receives from any sender */
+    PCCL_BUDGET_PERCENT_MAX = 100,      /* the same, as a percentage */
+    PCCL_EARLY_OFFERS = 32,             /* sends that a peer requests before it launches receives from any sender */
     PCCL_OFFERS_MAX = PCCL_OPS_HELD_MAX + PCCL_EARLY_OFFERS, /* sends that a peer requests for one tag */
-    PCCL_LISTENED_MAX = 2 * PCCL_OPS_HELD_MAX,               /* tags for which a peer requests sends at a time */
+    PCCL_LISTENED_MAX = 2 * PCCL_OPS_HELD_MAX,               /* tags for which a peer requests sends at the same time */
     /* sends announced to one peer, enough for 16 other peers with PCCL_OPS_HELD_MAX each */
     PCCL_ANNOUNCED_SENDS_MAX = 65536,
     PCCL_TINY_BYTES_MAX = 8192,        /* payload that may be sent through the master */
     PCCL_SUBGROUPS_MAX = 4096,         /* subgroups that one peer belongs to or is creating */
     PCCL_SUBGROUP_SEATS_MAX = 1 << 17, /* total members of these subgroups, which limits the size of a report */
-    PCCL_FOUNDED_COST_BYTES = 33,      /* size of the result of creating a subgroup, without the members ... */
-    PCCL_FOUNDED_SEAT_BYTES = 18,      /* ... and the additional size for each member */
+    PCCL_FOUNDED_COST_BYTES = 33,      /* size of the result of creating a subgroup, without its members */
+    PCCL_FOUNDED_SEAT_BYTES = 18,      /* additional size of that result for each member */
     PCCL_FOUNDED_BYTES_MAX = PCCL_FOUNDED_COST_BYTES + PCCL_PEERS_MAX * PCCL_FOUNDED_SEAT_BYTES,
-    PCCL_TELEMETRY_LINKS_MAX = 16,  /* links in a report of a peer */
-    PCCL_TELEMETRY_WAITS_MAX = 16,  /* neighbors in a report that the peer waits for */
+    PCCL_TELEMETRY_LINKS_MAX = 16,  /* links in a peer's report */
+    PCCL_TELEMETRY_WAITS_MAX = 16,  /* neighbors in a peer's report that the peer waits for */
     PCCL_VERDICTS_MAX = 8,          /* active verdicts of a group */
     PCCL_VERDICT_TEXT_MAX = 240,    /* bytes of a verdict's evidence, and of its action */
     PCCL_PLACES_MAX = 16,           /* peers listed in a message who_is_where */
     PCCL_OPTIMIZE_PEERS_MAX = 1024, /* largest group whose links are measured and whose ring is searched */
     PCCL_MESH_PEERS_MAX = 16,       /* largest group with links between all members; larger ones use rings and hubs */
-    PCCL_HUB_PEERS_MAX = 64,        /* largest group with hubs, because their numbers are bits of a word */
-    PCCL_SEND_LINKS_MAX = 256,      /* links of a peer that only sends need or have needed recently */
+    PCCL_HUB_PEERS_MAX = 64,        /* largest group with hubs, because the hubs are numbered by the bits of a word */
+    PCCL_SEND_LINKS_MAX = 256,      /* links of a peer that are used only for sends, now or recently */
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,
-    PCCL_EARLY_LINKS_MAX = 64,    /* links to a peer from unknown peers, which may be members of a later view */
-    PCCL_EARLY_POOL_MAX = 8,      /* connections of each of these links */
-    PCCL_GONE_KEPT = 256,         /* ends of connections that a peer reports again to a restarted master */
-    PCCL_GONE_QUEUE_MAX = 4096,   /* unacknowledged messages to a peer, above which it receives no link_gone messages */
-    PCCL_LONG_PATH_RTT_US = 2000, /* shortest round trip of a path that is considered long */
-    PCCL_SEGMENT_BYTES_MAX = 4 << 20,           /* size of a data message */
-    PCCL_TENSORS_MAX = 65536,                   /* tensors of a shared state */
-    PCCL_TENSORS_DESCRIBED_MAX = 768,           /* first tensors of the state, which a vote describes */
-    PCCL_TENSOR_NAME_MAX = 64,                  /* last bytes of a tensor's name, which a vote contains */
-    PCCL_STATE_CHUNK_BYTES = 1 << 20,           /* unit of a tensor that has a digest and a proof */
-    PCCL_STATE_DIGESTS_MAX = 8192,              /* proofs in a message */
-    PCCL_STATE_DONORS_MAX = 8,                  /* peers from which one peer fetches concurrently */
-    PCCL_MEASURE_MS_MAX = 10000,                /* duration of a link test */
-    PCCL_FLOOD_BYTES_MAX = 64 << 10,            /* size of a message in a link test */
+    PCCL_EARLY_LINKS_MAX = 64,  /* links to a peer from unknown peers, which may be members of a later view */
+    PCCL_EARLY_POOL_MAX = 8,    /* connections of each of these links */
+    PCCL_GONE_KEPT = 256,       /* lost connections that a peer remembers, to report them again to a restarted master */
+    PCCL_GONE_QUEUE_MAX = 4096, /* unacknowledged messages above which a peer is sent no link_gone */
+    PCCL_LONG_PATH_RTT_US = 2000,     /* shortest round trip of a path that is considered long */
+    PCCL_SEGMENT_BYTES_MAX = 4 << 20, /* size of a data message */
+    PCCL_TENSORS_MAX = 65536,         /* tensors of a shared state */
+    PCCL_TENSORS_DESCRIBED_MAX = 768, /* tensors of the state that a vote describes, starting with the first */
+    PCCL_TENSOR_NAME_MAX = 64,        /* bytes of a tensor's name in a vote, taken from its end */
+    PCCL_STATE_CHUNK_BYTES = 1 << 20, /* chunk of a tensor, which has one digest and one proof */
+    PCCL_STATE_DIGESTS_MAX = 8192,    /* proofs in a message */
+    PCCL_STATE_DONORS_MAX = 8,        /* peers from which one peer fetches concurrently */
+    PCCL_MEASURE_MS_MAX = 10000,      /* duration of a link test */
+    PCCL_FLOOD_BYTES_MAX = 64 << 10,  /* size of a message in a link test */
     PCCL_TOPOLOGY_REPORT_BYTES_MAX = 256 << 10, /* text about the links of a group */
     PCCL_RUNS_OVER_MAX = 64,                    /* most recently ended runs that the master remembers */
-    PCCL_CLAIMS_MAX = 1024,                     /* recent members of other runs that tried to join a young master */
-    PCCL_COOL_DOWNS_MAX = 256,                  /* recently expelled slow peers that the master remembers */
-    PCCL_REMOVED_MAX = 256,                     /* recently removed peers whose reason the master remembers */
-    PCCL_DEPARTED_MAX = 256,                    /* recently departed members of its group that a peer remembers */
-    PCCL_DEPARTED_LISTED_MAX = 16,              /* first departed peers, which a failure lists */
-    PCCL_EDGES_MAX = 4096,                      /* lost or bad edges that the master remembers */
+    PCCL_CLAIMS_MAX = 1024,        /* recent members of other runs that tried to join a newly started master */
+    PCCL_COOL_DOWNS_MAX = 256,     /* recently expelled slow peers that the master remembers */
+    PCCL_REMOVED_MAX = 256,        /* recently removed peers for which the master remembers the reason */
+    PCCL_DEPARTED_MAX = 256,       /* recently departed members of its group that a peer remembers */
+    PCCL_DEPARTED_LISTED_MAX = 16, /* departed peers that a failure lists, starting with the first */
+    PCCL_EDGES_MAX = 4096,         /* lost or bad edges that the master remembers */
     PCCL_REASON_MAX = 480,
     PCCL_NAME_MAX = 64,         /* bytes of a peer's display name */
     PCCL_LABEL_MAX = 32,        /* bytes of an operation's label */
@@ -75,7 +76,7 @@ enum {
     PCCL_AUTH_MAX = 1024,       /* bytes of authentication in a hello */
 
     /*
-     * Early data on a lane before READY of the receiver: the amount that a fast path transfers in half a round trip.
+     * Early data on a lane before the receiver's READY: the amount that a fast path transfers in half a round trip.
      * Receivers refuse more, so a change requires a new protocol version.
      */
     PCCL_EARLY_BYTES = 4 << 20,
@@ -93,7 +94,7 @@ enum {
      * limit for early data.
      */
     PCCL_EARLY_OWN_COST = PCCL_EARLY_BYTES + PCCL_EARLY_SEGMENTS * PCCL_EARLY_SEGMENT_COST,
-    /* Buffer shared by all lanes in addition to that. */
+    /* Buffer shared by all lanes in addition to these reserved buffers. */
     PCCL_EARLY_SPARE_COST = 48 << 20,
 
     PCCL_FRAME_HEADER_BYTES = 32,

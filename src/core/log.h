@@ -25,7 +25,7 @@ PCCL_PRINTF(3, 4)
 void pccl_log_line(const struct pccl_log_sink *sink, enum pccl_log_level level, const char *format, ...);
 
 /*
- * Causes of lines that strangers or members can trigger as often as they like. Their number is limited
+ * Causes of lines that strangers or members can trigger as often as they like. The number of these lines is limited
  * (core/log_limit.h).
  */
 enum pccl_log_cause {
@@ -44,10 +44,10 @@ enum pccl_log_cause {
 struct pccl_log_fields {
     const struct pccl_id *run, *peer; /* NULL if not applicable */
     bool has_operation;
-    uint32_t group; /* this and the following fields belong to an operation */
+    uint32_t group; /* this and the following fields are set only for an operation */
     uint64_t tag;
     uint64_t use;
-    const char *reason; /* NULL without a reason */
+    const char *reason; /* NULL if there is no reason */
     enum pccl_log_cause cause;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Limits the log lines that strangers can cause to a number per cause and minute, and counts the others. Pure
- * functions.
+ * Limits the log lines that strangers can trigger to a fixed number per cause and minute, and counts the omitted ones.
+ * Pure functions.
  */
 #ifndef PCCL_CORE_LOG_LIMIT_H
 #define PCCL_CORE_LOG_LIMIT_H
@@ -17,7 +17,7 @@ struct pccl_log_limit {
     } causes[PCCL_LOG_CAUSES];
 };
 
-/* Number of lines that were omitted in a past minute. */
+/* Lines that were omitted in a past minute. */
 struct pccl_log_omission {
     uint64_t lines;
     enum pccl_log_level level;
@@ -27,7 +27,7 @@ struct pccl_log_omission {
 /* Returns false if the line must be omitted. Call pccl_log_limit_over first. */
 bool pccl_log_limit_admit(struct pccl_log_limit *limit, enum pccl_log_cause cause, enum pccl_log_level level,
                           uint64_t now_us);
-/* Returns the next omission to report. Returns false if there are no more. */
+/* Sets *omission to the next one that must be reported. Returns false if there are no more. */
 bool pccl_log_limit_over(struct pccl_log_limit *limit, uint64_t now_us, struct pccl_log_omission *omission);
 
 #endif

@@ -148,7 +148,7 @@ void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words)
     struct pccl_text said;
     pccl_text_clear(&said);
     const char *end = words->bytes + words->length;
-    const char *from = words->bytes; /* rest that has not been added to `said` */
+    const char *from = words->bytes; /* rest of the text, not copied to `said` yet */
     for (const char *at = from; at < end;) {
         uint32_t digits;
         if (!read_mention(at, (size_t)(end - at), &digits)) {

@@ -30,7 +30,7 @@ void pccl_names_prune(struct pccl_names *names, bool (*keeps)(const void *contex
 const char *pccl_names_of(const struct pccl_names *names, const struct pccl_id *id);
 /* Copies the name, or "" if it is unknown. */
 void pccl_names_copy(const struct pccl_names *names, const struct pccl_id *id, char out[PCCL_NAME_MAX + 1]);
-/* Inserts names after the peers in the text that are not followed by a name. */
+/* Inserts the known name after each peer in the text that is not followed by a name. */
 void pccl_names_add_to(const struct pccl_names *names, struct pccl_text *words);
 
 #endif

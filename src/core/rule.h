@@ -1,6 +1,6 @@
 /*
- * For functions that check the invariants of a state. They return NULL, or the broken rule as a sentence. A broken rule
- * is always a bug in the library, regardless of the input.
+ * Helper for functions that check the invariants of a state. They return NULL, or a sentence that states the violated
+ * rule. A violation is always a bug in the library, regardless of the input.
  */
 #ifndef PCCL_CORE_RULE_H
 #define PCCL_CORE_RULE_H

@@ -1,7 +1,7 @@
 /*
- * Internal statuses with their name, loss and text. config/errors.h maps them to public result codes. Loss: NOTHING (an
- * error of the caller; nothing has changed), OPERATION (it can be retried), CONNECTION (it is reopened automatically),
- * or MEMBERSHIP (this communicator is no longer a member and must connect again).
+ * Internal statuses, each with a name, a loss and a text. config/errors.h maps them to public result codes. The loss is
+ * NOTHING (an error of the caller; nothing has changed), OPERATION (it can be retried), CONNECTION (it is reopened
+ * automatically), or MEMBERSHIP (this communicator is no longer a member and must connect again).
  */
 #ifndef PCCL_CORE_STATUS_H
 #define PCCL_CORE_STATUS_H

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Implements strnlen. Without the limit, compilers would turn the loop into a call of strlen. */
+/* Implements strnlen. Without the limit, compilers would turn the loop into a call to strlen. */
 size_t pccl_string_length(const char *string, size_t most)
 {
     size_t length = 0;
@@ -17,7 +17,7 @@ void pccl_text_clear(struct pccl_text *text)
     text->bytes[0] = '\0';
 }
 
-/* Returns the length of the character that begins with this byte, or 0 if there is no such character. */
+/* Returns the length of the UTF-8 character whose first byte this is, or 0 if no character begins with it. */
 static size_t announced_length(uint8_t first)
 {
     if (first < 0x80)

@@ -17,8 +17,8 @@ struct pccl_text {
 };
 
 /*
- * Returns the length of the printable UTF-8 character at the beginning. Returns 0 for control characters, line
- * separators, invisible characters such as direction marks, invalid or overlong sequences, and surrogates. Texts
+ * Returns the length of the printable UTF-8 character at the beginning of `bytes`. Returns 0 for control characters,
+ * line separators, invisible characters such as direction marks, invalid or overlong sequences, and surrogates. Texts
  * contain only printable characters.
  */
 size_t pccl_text_character(const char *bytes, size_t length);
@@ -41,7 +41,7 @@ enum pccl_status pccl_fail(struct pccl_text *reason, enum pccl_status status, co
 PCCL_PRINTF(2, 3) void pccl_text_append(struct pccl_text *text, const char *format, ...);
 PCCL_PRINTF(2, 0) void pccl_text_append_list(struct pccl_text *text, const char *format, va_list arguments);
 
-/* Formats "12.3 s" or "45 ms". The string of pccl_duration_str is valid until the enclosing block ends. */
+/* Formats "12.3 s" or "45 ms". The string returned by pccl_duration_str is valid until the enclosing block ends. */
 const char *pccl_duration_text(uint64_t microseconds, struct pccl_text *text);
 #define pccl_duration_str(microseconds) pccl_duration_text(microseconds, &(struct pccl_text){.length = 0})
 

@@ -44,7 +44,7 @@ static uint32_t value_of(char letter)
     return found;
 }
 
-/* Decodes `length` bytes. Returns the text after their letters, or NULL if the letters are invalid. */
+/* Decodes `length` bytes. Returns the text after them, or NULL if the letters are invalid. */
 static const char *decode(const char *text, uint8_t *bytes, size_t length)
 {
     uint32_t bits = 0, held = 0;
@@ -145,11 +145,11 @@ bool pccl_secret_read(const char *text, struct pccl_secret *secret)
     return text && is_end(text);
 }
 
-/* Limits that random bytes in base64 or hexadecimal fail at most once in fifty thousand cases. */
+/* Thresholds that reject at most one in fifty thousand secrets made of random bytes in base64 or hexadecimal. */
 enum {
-    LETTERS_MIN = 8,  /* number of distinct letters */
-    REPEATED_MAX = 7, /* length of a sequence that may occur twice */
-    ONE_CASE_MIN = 32 /* length if upper and lower case are not both used: 16 bytes in hexadecimal */
+    LETTERS_MIN = 8,  /* minimum number of distinct characters */
+    REPEATED_MAX = 7, /* maximum length of a sequence that occurs twice */
+    ONE_CASE_MIN = 32 /* minimum length without both upper and lower case, as in hexadecimal: 16 bytes */
 };
 
 static bool repeats_itself(const char *text, size_t length)

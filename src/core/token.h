@@ -42,8 +42,9 @@ void pccl_secret_write(const struct pccl_secret *secret, char text[PCCL_SECRET_T
 PCCL_MUST_CHECK bool pccl_secret_read(const char *text, struct pccl_secret *secret);
 
 /*
- * Returns the length of a pre-shared secret, the same text for all peers of a run; white space may follow it. Returns 0
- * if it is too short or too long, contains blanks or unprintable characters, or is not random enough.
+ * Returns the length of the pre-shared secret at the beginning of the text, which white space may follow. All peers of
+ * a run have the same secret. Returns 0 if it is too short or too long, contains blanks or unprintable characters, or
+ * is not random enough.
  */
 #define PCCL_SHARED_TEXT_RULE                                                                                          \
     "too easy to guess: expected 22 to 256 random letters, at least 32 unless both upper and lower case are "          \

@@ -1,7 +1,7 @@
 /*
  * Queue in which addresses take turns: the oldest entry of the next address is taken. It also tracks the address with
- * the most entries, so that this one can be reduced. Every function takes constant time. Pure functions; the owner
- * allocates the entries.
+ * the most entries, so that the owner can drop entries of that address. Every function takes constant time. Pure
+ * functions; the owner allocates the entries.
  */
 #ifndef PCCL_CORE_TURNS_H
 #define PCCL_CORE_TURNS_H
@@ -10,7 +10,7 @@
 #include "core/list.h"
 
 enum {
-    PCCL_TURNS_SITES = 1 << 10, /* addresses in the same slot count as one */
+    PCCL_TURNS_SITES = 1 << 10, /* addresses that hash to the same slot count as one */
     PCCL_TURNS_MAX = 4096,      /* maximum number of entries */
 };
 
