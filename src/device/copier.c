@@ -5,12 +5,12 @@ struct pccl_device_copier {
     const struct pccl_cuda_driver *cuda;
     struct pccl_memory memory;
     int ordinal, device;
-    struct pccl_cuda_context *context; /* retained primary context of the device; NULL until then */
+    struct pccl_cuda_context *context; /* primary context of the device; NULL until it is retained */
     struct pccl_cuda_stream *stream;
     void *buffers; /* page-locked memory of all buffers */
     struct {
         struct pccl_cuda_event *done;
-        bool busy; /* the event is recorded, but was not waited for yet */
+        bool busy; /* the event was recorded and has not been waited for yet */
     } copies[PCCL_DEVICE_BUFFERS];
 };
 
@@ -21,7 +21,7 @@ static enum pccl_status enter(const struct pccl_device_copier *copier, struct pc
     return pccl_cuda_outcome(copier->cuda, PCCL_CUDA_ctx_push, copier->cuda->ctx_push(copier->context), reason);
 }
 
-/* Makes the caller's context current again. A failure in `status` takes precedence over a failure to do so. */
+/* Makes the caller's context current again. A failure in `status` takes precedence over a failure of this function. */
 static enum pccl_status leave(const struct pccl_device_copier *copier, enum pccl_status status,
                               struct pccl_text *reason)
 {
@@ -38,7 +38,9 @@ static enum pccl_status leave(const struct pccl_device_copier *copier, enum pccl
 static enum pccl_status allocate(struct pccl_device_copier *copier, struct pccl_text *reason)
 {
     const struct pccl_cuda_driver *cuda = copier->cuda;
-    /* The new stream does not wait for other streams, in which work of the caller may still write the tensors. */
+    /*
+     * The new stream does not wait for other streams, in which the caller's work may still be writing to the tensors.
+     */
     enum pccl_status status = pccl_cuda_outcome(cuda, PCCL_CUDA_ctx_synchronize, cuda->ctx_synchronize(), reason);
     if (status == PCCL_OK)
         status = pccl_cuda_outcome(
@@ -103,7 +105,7 @@ bool pccl_device_copier_fits(const struct pccl_device_copier *copier, const void
     return pccl_device_locate(copier->cuda, pointer, &ordinal, &reason) == PCCL_OK && ordinal == copier->ordinal;
 }
 
-/* Releases everything while the context is current. Ignores errors, because nothing else can be done about them. */
+/* Releases everything. The context must be current. Ignores errors, because nothing else can be done about them. */
 static void clear(struct pccl_device_copier *copier)
 {
     const struct pccl_cuda_driver *cuda = copier->cuda;

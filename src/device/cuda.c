@@ -34,7 +34,7 @@ enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct 
 
 void pccl_device_close(struct pccl_device *device) { free(device); }
 
-/* Driver of the system, loaded once per process, and the result of loading it. */
+/* The system's driver, loaded once per process, and the result of loading it. */
 static uv_once_t once = UV_ONCE_INIT;
 static struct {
     uv_lib_t library;

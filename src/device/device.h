@@ -39,8 +39,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_device_over(const struct pccl_cuda_driver 
 void pccl_device_close(struct pccl_device *device); /* only for devices of pccl_device_over */
 
 /*
- * Checks that these bytes are in one allocation of device memory or managed memory. Returns ARGUMENT with a reason if
- * they are not; MEMORY or SYSTEM with a reason if the driver fails. For zero bytes any pointer is accepted. Any thread.
+ * Checks that the whole range is in one allocation of device memory or managed memory. Returns ARGUMENT with a reason
+ * if it is not; MEMORY or SYSTEM with a reason if the driver fails. If `bytes` is 0, any pointer is accepted. Any
+ * thread.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_check(struct pccl_device *device, const void *pointer, uint64_t bytes,
                                                    struct pccl_text *reason);
@@ -58,9 +59,10 @@ PCCL_MUST_CHECK bool pccl_device_copier_fits(const struct pccl_device_copier *co
 void pccl_device_copier_close(struct pccl_device_copier *copier); /* waits for unfinished copies */
 uint8_t *pccl_device_copier_buffer(struct pccl_device_copier *copier, uint32_t buffer);
 /*
- * Start a copy between a buffer and device memory. The buffer's previous copy must have been waited for, and neither
- * end may be used until this one has been. Copies of a copier run in the order in which they were started. Return
- * MEMORY or SYSTEM with a reason; after that, the copier can only be closed, which waits for unfinished copies.
+ * Start a copy between a buffer and device memory. The buffer's previous copy must have been waited for. Neither the
+ * buffer nor the device memory may be used until this copy has been waited for. Copies of a copier run in the order in
+ * which they were started. Return MEMORY or SYSTEM with a reason; after that, the copier can only be closed, which
+ * waits for unfinished copies.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_read(struct pccl_device_copier *copier, uint32_t buffer, const void *from,
                                                   size_t bytes, struct pccl_text *reason);
