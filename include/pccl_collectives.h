@@ -79,7 +79,7 @@ typedef void (*pcclArrivalCallback_t)(const pcclBlob_t *part, void *user_data);
 
 /* Data for one member. */
 typedef struct pcclPart_t {
-    const void *data; /* may be NULL if it is empty */
+    const void *data; /* may be NULL if length is 0 */
     size_t length;    /* in bytes */
 } pcclPart_t;
 
