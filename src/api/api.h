@@ -20,9 +20,9 @@ enum pccl_api_subject {
     PCCL_API_PROCESS,      /* no communicator: the call concerns the process, a master or options */
     PCCL_API_CREATION,     /* no communicator yet; pcclInit must have been called */
     PCCL_API_ANY,          /* a communicator or a group */
-    PCCL_API_COMMUNICATOR, /* a communicator; a group is refused */
+    PCCL_API_COMMUNICATOR, /* a communicator, but not a group */
     PCCL_API_OPERATION,    /* an operation, through the communicator or group of its handle */
-    PCCL_API_DESTRUCTION   /* a communicator or a group; the call does not enter it */
+    PCCL_API_DESTRUCTION   /* a communicator or a group, without entering the communicator */
 };
 
 /* State of a public call. It is in the stack frame of the exported function, which a guard never abandons. */

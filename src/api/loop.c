@@ -138,7 +138,7 @@ static enum pccl_status count_peers(struct pccl_api_call *call, pcclLoop_t *loop
         pccl_logger_print(PCCL_LOG_WARN, "peer", "loop: waiting for peers: %u of min_peers=%u have joined",
                           (uint32_t)count, options->min_peers);
     }
-    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if it was closed, the next call fails */
+    (void)pause_until(loop, from_now(PEERS_PAUSE_US)); /* if the communicator was closed, the next call fails */
     return PCCL_OK;
 }
 

@@ -10,7 +10,7 @@ enum state { CREATED, RUNNING, ENDED };
 
 struct pcclMasterInstanceState_t {
     struct pccl_master_server *server;
-    uint32_t generation; /* fork generation of the process that created it (os/fork.h) */
+    uint32_t generation; /* fork generation of the process that created the master (os/fork.h) */
     _Atomic enum state state;
     enum pccl_status end; /* result of the thread, valid once ENDED */
 };

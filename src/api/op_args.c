@@ -47,7 +47,7 @@ static enum pccl_status canonical(const struct pccl_collective_row *row, pcclOpe
     if (row->one_buffer || asked->collective == pcclCollectiveRecv)
         asked->sendbuf = asked->recvbuf;
     else if (asked->collective == pcclCollectiveSend)
-        asked->recvbuf = (void *)(uintptr_t)asked->sendbuf; /* the library only reads it */
+        asked->recvbuf = (void *)(uintptr_t)asked->sendbuf; /* the library only reads this buffer */
     return PCCL_OK;
 }
 
