@@ -152,7 +152,7 @@ void pccl_exchange_continue(struct pccl_exchange *exchange)
     exchange->kept_bytes = 0;
     for (bool more = !pccl_list_is_empty(&exchange->resting); more;) {
         struct pccl_list_node *node = exchange->resting.next;
-        more = node != last; /* transfers that pause again are after it */
+        more = node != last; /* transfers that pause again are appended after `last` */
         pccl_list_remove(node);
         pccl_transfer_widen(PCCL_CONTAINER_OF(node, struct pccl_transfer, resting));
     }
@@ -243,7 +243,7 @@ void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete)
         else
             tell_again(flow);
     }
-    if (lane->connections == 0) /* its connections are gone, and the sender's operation fails with them */
+    if (lane->connections == 0) /* the lane's connections are gone, and the sender's operation fails with them */
         pccl_lane_drop(lane);
     pccl_lane_tidy(lane);
 }

@@ -169,7 +169,7 @@ struct pccl_arrival {
     uint64_t stripe;
     uint32_t step;
     void *scratch;
-    struct pccl_buffered_segment *held; /* segment buffered for a transfer that has not taken it yet */
+    struct pccl_buffered_segment *held; /* buffered segment, until its transfer takes it */
 };
 
 /* Copies config, memory and effects. Returns NULL if out of memory. */

@@ -9,8 +9,8 @@
 #include "wire/coalesced.h"
 
 struct pccl_extent {
-    size_t from;     /* total bytes of the extents before it; it ends where the next one begins */
-    uint8_t *memory; /* only read if it belongs to an input */
+    size_t from;     /* offset of the extent: total bytes of the extents before it */
+    uint8_t *memory; /* memory of the extent; only read in an input */
 };
 
 struct pccl_extents {

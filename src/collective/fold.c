@@ -483,7 +483,7 @@ static void fold_one(struct pccl_transfer *transfer, const struct pccl_piece *pi
 {
     bool finish = task->work == PCCL_WORK_FINISH;
     if (step == 0 && pccl_plan_is_wide(piece->plan, 1))
-        return; /* folded into other memory when it is sent on (pccl_fold_later) */
+        return; /* folded into other memory when the sum is sent on (pccl_fold_later) */
     if (!pccl_packing_packs(&piece->plan->packing))
         fold_elements(transfer, piece, step, finish, received);
     else

@@ -191,7 +191,7 @@ struct pccl_exchange {
     uint64_t started; /* number of transfers started so far */
     struct pccl_scratch_pool scratch;
     size_t short_path_bytes; /* reserved scratch of transfers on short paths */
-    size_t moving_bytes;     /* part of it that belongs to transfers with a complete stripe */
+    size_t moving_bytes;     /* part of short_path_bytes that belongs to transfers with a complete stripe */
     struct pccl_backup_pool backups;
     size_t early_bytes; /* number of bytes buffered in all lanes */
     uint32_t early_segments;

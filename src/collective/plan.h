@@ -78,7 +78,7 @@ struct pccl_plan {
     enum pccl_algorithm algorithm; /* index in pccl_schedules */
     struct pccl_seat seat;
     uint32_t pieces; /* number of segments in a stripe */
-    uint32_t turns;  /* number of stripes that together have a segment of every part; 1 if every stripe has */
+    uint32_t turns;  /* number of stripes that together have a segment of every part; 1 if each stripe has one */
     uint64_t turn_stripes;
     enum pccl_datatype datatype;
     enum pccl_reduce_op reduction;
@@ -98,7 +98,7 @@ struct pccl_plan {
     uint64_t own_from, own; /* start and length of this rank's part, in elements; 0: no part */
     enum pccl_division division;
     enum pccl_scan scan;
-    struct pccl_line line; /* for a scan; the seat points to it, so a plan must not be copied */
+    struct pccl_line line; /* for a scan; the seat points to this member, so a plan must not be copied */
     bool reduces;          /* this rank's part is folded into the result */
     bool long_path;        /* round trips to the neighbors take longer than sending some segments */
     bool large;            /* larger than the caches, so data that is not needed soon may bypass them */

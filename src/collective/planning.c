@@ -6,7 +6,7 @@
 
 /* Tuning constants. They must be the same on every peer. */
 enum {
-    SEGMENT_BYTES_MOST = 256 << 10,     /* several of them fit into a core's cache */
+    SEGMENT_BYTES_MOST = 256 << 10,     /* small enough for several segments in a core's cache */
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* small enough to distribute the work over several connections */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
@@ -340,7 +340,7 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     uint64_t bytes = pccl_plan_bytes(plan, 0, (uint32_t)whole);
     uint64_t folded_bytes = pccl_plan_bytes_most(plan, (uint32_t)whole);
     const struct paths paths = paths_of(cost);
-    /* Work of the rank with the longest part, as if all parts had its length. */
+    /* Work of the rank with the longest part, computed as if all parts were that long. */
     uint64_t part_bytes = plan->starts != NULL ? ranks * pccl_plan_bytes(plan, 0, (uint32_t)plan->count) : bytes;
     if (ways->direct == PCCL_REDUCE_DIRECT)
         part_bytes *= ranks; /* the root receives the tensors of all ranks */

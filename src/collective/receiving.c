@@ -136,7 +136,7 @@ static void take_held(struct pccl_flow *flow, struct pccl_stripe *stripe)
         return;
     pccl_flow_parcel(flow, stripe, 0)->arrived = true;
     pccl_telemetry_begin_receiving(flow->telemetry, flow->transfer->exchange->now_us);
-    if (taken.arrival != NULL) { /* it is still arriving */
+    if (taken.arrival != NULL) { /* the segment is still arriving */
         taken.arrival->flow = flow;
         taken.arrival->stripe = stripe->number;
         taken.arrival->step = 0;
@@ -376,7 +376,7 @@ static enum pccl_status receive_data(struct pccl_exchange *exchange, struct pccl
     if (flow != NULL)
         return pccl_flow_is_foreign(flow, data) ? PCCL_OK : receive_segment(flow, data, arrival, reason);
     if (transfer->plan.long_path && data->step == 0)
-        return PCCL_OK; /* the sender has a different plan, and the member before it in the ring reports that */
+        return PCCL_OK; /* the sender has a different plan; the member before it in the ring reports that */
     return pccl_fail(reason, PCCL_MALFORMED, "peer %s sent data that this peer does not expect",
                      pccl_id_str(&lane->peer));
 }

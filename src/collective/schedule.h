@@ -65,7 +65,7 @@ struct pccl_line {
 /* A rank's view of a stripe: the number of ranks, its rank, the root if there is one, and the turn. */
 struct pccl_seat {
     uint32_t ranks, rank; /* in ring order; ranks >= 2 */
-    union {               /* small enough for two registers, because it is passed by value for each segment */
+    union {               /* small enough for two registers, because a seat is passed by value for each segment */
         struct {
             uint32_t root;
             uint32_t turn; /* turn of the stripe: its number / turn_stripes, modulo the number of turns */
@@ -95,15 +95,13 @@ enum pccl_content {
 };
 
 enum pccl_work {
-    PCCL_WORK_FOLD,   /* fold this rank's part into it, which gives a sum */
+    PCCL_WORK_FOLD,   /* fold this rank's part into the piece, which gives a sum */
     PCCL_WORK_FINISH, /* the same, but the sum is the result */
-    /*
-     * keep it until all parts of the piece have arrived; then fold them, this rank's part last, which gives the result
-     */
+    /* collect all parts of the piece; then fold them, this rank's part last, which gives the result */
     PCCL_WORK_COLLECT,
-    PCCL_WORK_STORE, /* store it unchanged: it is the result */
-    PCCL_WORK_PASS,  /* pass it on: it is for other ranks */
-    PCCL_WORK_SCAN,  /* fold this rank's part into it; the result is the sum before or after that */
+    PCCL_WORK_STORE, /* store the piece unchanged: it is the result */
+    PCCL_WORK_PASS,  /* pass the piece on: it is for other ranks */
+    PCCL_WORK_SCAN,  /* fold this rank's part into the sum; the result is the sum before or after that */
 };
 
 /* Task for a received piece. Every task except PCCL_WORK_FOLD and PCCL_WORK_PASS gives one result on this rank. */

@@ -200,7 +200,7 @@ struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange)
          node = next) {
         struct pccl_transfer *transfer = PCCL_CONTAINER_OF(node, struct pccl_transfer, wanting);
         next = node->next;
-        if (wants_stripe(transfer)) { /* it may have received its minimum in the meantime */
+        if (wants_stripe(transfer)) { /* the transfer may have received its minimum in the meantime */
             if (!has_room(transfer))
                 continue;
             stripe = open_stripe(transfer);
@@ -232,7 +232,7 @@ void pccl_window_enqueue(struct pccl_transfer *transfer)
     while (next != wanting &&
            PCCL_CONTAINER_OF(next, struct pccl_transfer, wanting)->start_number < transfer->start_number)
         next = next->next;
-    pccl_list_append(next, &transfer->wanting); /* inserts it before that one */
+    pccl_list_append(next, &transfer->wanting); /* inserts the transfer before `next` */
 }
 
 void pccl_stripe_result(struct pccl_stripe *stripe, uint32_t number)
