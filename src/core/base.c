@@ -12,5 +12,5 @@ void pccl_assert_failed(const char *file, int line, const char *expression)
     pccl_assert_handler handler = atomic_load(&installed_handler);
     if (handler != NULL)
         handler(file, line, expression);
-    __builtin_trap(); /* there is no handler, or it has returned, which is not allowed */
+    __builtin_trap(); /* without a handler, or if the handler has returned, which is not allowed */
 }
