@@ -180,7 +180,7 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
         job->transfer = NULL;
         if (--engine->running == 0)
             pause_links(engine);
-    } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* never started here, but peers may still mention it */
+    } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* never started, but peers may still mention it */
         pccl_exchange_forget(engine->exchange, &job->config.instance);
         pccl_streams_resume(engine, true);
     }

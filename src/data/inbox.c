@@ -153,7 +153,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
     close_streams(engine);
     engine->new_name = *self;
     engine->rename = true;
-    pccl_inbox_drop_news(engine); /* they belong to the run that this peer leaves */
+    pccl_inbox_drop_news(engine); /* members and ended operations belong to the run that this peer leaves */
     uv_mutex_unlock(&engine->lock);
     wake(engine);
 }
@@ -239,7 +239,7 @@ bool pccl_engine_forget_stream(struct pccl_engine *engine, struct pccl_stream *s
     }
     pccl_list_remove(&stream->in_known);
     for (struct pccl_stream **i = &engine->closed; *i; i = &(*i)->next_closed) {
-        if (*i == stream) { /* the caller has closed it in the meantime; it must leave the list before it is freed */
+        if (*i == stream) { /* the caller has closed the stream in the meantime; unlink it first */
             *i = stream->next_closed;
             break;
         }

@@ -40,7 +40,7 @@ struct pccl_stream {
 
     /* Under the engine's lock: */
     bool taken;                     /* the engine's thread has taken the stream from the inbox */
-    bool closed_early;              /* the caller closed it before the engine's thread had taken it */
+    bool closed_early;              /* the caller closed the stream before the engine's thread had taken it */
     struct pccl_list_node in_known; /* node in `known`: not closed by the caller and not ended; newest first */
     struct pccl_stream *next_added, *next_closed; /* links in the inbox or in a batch taken from it */
     uint32_t rtt_us;                              /* round trip; 0: unknown */
@@ -56,7 +56,7 @@ struct pccl_stream {
     bool sending;                     /* a message is being sent; its transfer may be gone */
     uint64_t through, through_before; /* bytes delivered at the latest sample for the pace, and at the one before */
     uint64_t resent, resent_before;   /* bytes resent at the same times */
-    uint64_t pace, paced_us;    /* rate at which it sends, in bytes per second (0: unknown), and time of that sample */
+    uint64_t pace, paced_us;    /* send rate of the stream in bytes per second (0: unknown), and time of that sample */
     uint64_t begun, measured;   /* bytes whose sending has begun: now, and until the last measurement of the path */
     uint64_t looked;            /* `begun` at the end of the last operation */
     uint64_t began_us, took_us; /* here: start of the current send; total time of sends since a measurement */
@@ -70,7 +70,7 @@ struct pccl_stream {
     bool is_over;                /* the other side has stopped sending, so its early data is no longer needed */
     struct pccl_list_node in_waiting;
     struct pccl_msg refused;
-    struct pccl_text *rejected; /* owned: reason for closing it, for link_bye; NULL: no reason, or no memory */
+    struct pccl_text *rejected; /* owned: reason for closing the stream, for link_bye; NULL: no reason, or no memory */
 };
 
 /* An operation that will never start here. */
@@ -101,7 +101,7 @@ struct pccl_engine {
     struct pccl_engine_events events;
     uv_thread_t thread;
 
-    uv_mutex_t lock; /* no callback is called while it is held */
+    uv_mutex_t lock; /* never held during a callback */
     struct pccl_list_node known;
     struct pccl_stream *added, **added_end;
     struct pccl_stream *closed;

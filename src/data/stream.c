@@ -131,7 +131,7 @@ void pccl_stream_detach(struct pccl_stream *stream)
 void pccl_stream_leave(struct pccl_stream *stream)
 {
     if (stream->channel.state != PCCL_CHANNEL_OPEN)
-        return; /* it has already ended */
+        return; /* the stream has already ended */
     stop_waiting(stream);
     pccl_exchange_dropped(stream->engine->exchange, NULL, &stream->arrival);
     memset(&stream->arrival, 0, sizeof stream->arrival);
