@@ -44,7 +44,7 @@ void pccl_caller_broke(struct pccl_caller *caller)
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);
     pccl_comm_ops_forget_waiter(comm, &caller->waiter);
     pccl_comm_jobs_abandon(comm, &caller->waiter);
-    if (!pccl_guard_run(end_all, comm)) /* the machine broke, too; it gets no goodbye */
+    if (!pccl_guard_run(end_all, comm)) /* an invariant broke in the machine, too; no goodbye is sent */
         (void)pccl_guard_run(end_all, comm);
     if (!comm->started)
         (void)pccl_guard_run(close_listener, comm); /* no thread is left to accept connections */

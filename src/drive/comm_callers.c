@@ -37,7 +37,7 @@ bool pccl_comm_begin_destroy(struct pccl_communicator *comm)
     if (callers & TAKEN)
         return false;
     if ((callers & ~SHUT) == 0)
-        comm->callers.deserted = true; /* otherwise the last caller sets it */
+        comm->callers.deserted = true; /* if there are callers, the last one sets it */
     return true;
 }
 

@@ -28,7 +28,7 @@ void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot 
     slot->waiter = waiter;
     while (!slot->done) {
         pccl_comm_wait(comm, waiter);
-        struct pccl_worker *worker = slot->worker; /* NULL if it broke */
+        struct pccl_worker *worker = slot->worker; /* NULL if the worker broke */
         if (slot->done || !worker)
             continue;
         pccl_comm_leave(comm);

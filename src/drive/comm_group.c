@@ -86,8 +86,7 @@ enum pccl_status pccl_comm_group_found(struct pccl_communicator *comm, const str
     status = pccl_comm_op_end(comm, operation, NULL, why);
     if (founded || status != PCCL_OK)
         return status;
-    pccl_text_format(&why->reason,
-                     "the communicator reconnected during the call"); /* another thread has reconnected it */
+    pccl_text_format(&why->reason, "the communicator reconnected during the call"); /* caused by another thread */
     return PCCL_PEER_LOST;
 }
 

@@ -292,7 +292,7 @@ void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job || job->restarts)
-        return; /* there is no job, or it is not released yet and will start in the latest view */
+        return; /* no job, or a job that is not released yet and will start in the latest view */
     job->restarts = true;
     stop(comm, job, PCCL_JOB_BROKEN_OFF);
 }

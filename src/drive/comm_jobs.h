@@ -19,8 +19,8 @@ struct pccl_comm_op_job {
     uint32_t *positions;            /* positions of the config; a restart changes them */
     bool started, stopped, at_rest;
     bool restarts;       /* true if the job must start again once released, unless the operation has been decided */
-    uint64_t started_us; /* time of the machine's step that last started it */
-    uint64_t entry;      /* number of the operation in the recorder; 0 until it has ended */
+    uint64_t started_us; /* time of the machine's step that last started the job */
+    uint64_t entry;      /* number of the operation in the recorder; 0 until the operation has ended */
     struct pccl_comm_op_job *previous, *next;
     struct pccl_telemetry_flow telemetry[]; /* telemetry of the job's flows, written by the engine */
 };

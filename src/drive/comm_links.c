@@ -193,7 +193,7 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     else
         end_gone(link, hello->slot);
     if (before && !link->incoming)
-        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* closed by this peer, so it is not evidence */
+        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* closed by this peer: no evidence */
 }
 
 static void greet(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -379,7 +379,7 @@ static void on_pause_over(uv_timer_t *timer)
     struct pccl_comm_pause *pause = timer->data;
     struct pccl_communicator *comm = pause->comm;
     enter(comm);
-    if (pause->link) { /* enter() may have canceled it */
+    if (pause->link) { /* enter() may have canceled the pause */
         pccl_comm_link_queue(pause->link);
         end_pause(pause->link);
     }

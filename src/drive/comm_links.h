@@ -35,9 +35,9 @@ struct pccl_comm_link {
     /* Slots other than 0, which the machine does not know: */
     uint32_t wanted; /* number of slots that the outgoing direction should have, including slot 0 */
     uint32_t pause_ms;
-    uint64_t troubled_us; /* time when one of them last ended or could not be dialed */
+    uint64_t troubled_us; /* time when one of these slots last ended or could not be dialed */
     bool troubled;        /* true if the loop has not handled the last such event yet */
-    bool in_no_hurry;     /* true if the other side closed one of them on purpose, so redialing need not be immediate */
+    bool in_no_hurry;     /* true if the other side closed one of these slots on purpose, so redialing is not urgent */
     struct pccl_comm_pause *pause; /* pause before missing slots are dialed again; NULL: no pause */
     struct pccl_comm_slot slots[PCCL_POOL_MAX];
 };

@@ -478,7 +478,7 @@ static void begin(struct pccl_communicator *comm, struct pccl_comm_op *operation
     pccl_table_insert(&comm->operations.by_tag, &operation->by_tag, key_of(operation->handle, name));
     operation->tag = tag;
     bool may_start = op && op->state == PCCL_OP_OPEN;
-    if (operation->job && !operation->job->started && !may_start) /* decided before it started, or will never start */
+    if (operation->job && !operation->job->started && !may_start) /* decided before its start, or never to start */
         pccl_comm_op_job_leave(comm, operation);
     operation->number = ++comm->telemetry.launches;
     operation->launched_us = comm->stepped_us;

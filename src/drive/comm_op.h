@@ -55,7 +55,7 @@ struct pccl_comm_composition {
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
     const struct pcclComm_t *handle; /* handle of the launch */
-    uint64_t name; /* identifies it within the handle: the tag, or another number for a send or a new group */
+    uint64_t name; /* unique within the handle: the tag, or another number for a send or a new group */
     uint64_t tag;  /* 0 for a new group */
     /*
      * Operation of the machine, with the outcome; owned if `detached`. NULL if this peer is alone, or if the operation
@@ -78,8 +78,8 @@ struct pccl_comm_op {
     struct pccl_comm_arrivals arrivals;
     bool decided; /* the outcome is known */
     bool over;    /* decided, and the buffers belong to the caller again: an await returns at once; never cleared */
-    bool awaited; /* a thread is in pcclAwaitOperation */
-    uint64_t wait_expires_us; /* time when the machine learns that no thread waits any longer; 0: nothing to report */
+    bool awaited; /* true while a thread awaits the operation */
+    uint64_t wait_expires_us; /* time when the machine is notified that no thread waits; 0: nothing to report */
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;
     struct pccl_comm_op *next_over;

@@ -171,7 +171,7 @@ bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *oper
     while (pccl_comm_wait_until(comm, operation->waiter, deadline_us)) {
         show(comm, operation);
         if (operation->over) {
-            operation->waiter->fired = false; /* it may have been signaled during a callback */
+            operation->waiter->fired = false; /* the waiter may have been signaled during a callback */
             return true;
         }
     }

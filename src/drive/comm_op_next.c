@@ -54,7 +54,7 @@ void pccl_comm_op_next(struct pccl_communicator *comm, struct pccl_comm_op *oper
                        bool has_room)
 {
     struct pccl_peer_op *before = operation->op;
-    const struct pccl_group_handle *group = operation->handle->group; /* this peer may have closed it */
+    const struct pccl_group_handle *group = operation->handle->group; /* this peer may have closed the group */
     args->launch = (struct pccl_launch){.subgroup = before->instance.subgroup,
                                         .tag = before->instance.tag,
                                         .descriptor = args->launch.descriptor,

@@ -84,7 +84,7 @@ void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pc
     entry->class = op->class;
     entry->lost_by = op->lost_by;
     entry->ended_us = comm->stepped_us;
-    if (operation->number == 0) { /* it ended in the step that launched it */
+    if (operation->number == 0) { /* the operation ended in the step that launched it */
         entry->number = comm->telemetry.launches + 1;
         entry->entered_us = op->launched_us;
     }

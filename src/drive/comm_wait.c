@@ -10,7 +10,8 @@
 enum { PROGRESS_AFTER_MS = 2000, PROGRESS_EVERY_US = 1000000 };
 
 /*
- * Each waiter has a condition variable, to wake only its thread; if that could not be created, it uses comm->changed.
+ * Wakes the waiter's thread. Each waiter has a condition variable, so that only its thread wakes; if that could not be
+ * created, comm->changed is used.
  */
 static void signal_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {

@@ -386,7 +386,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_comm_op_jobs_await(comm); /* the last machine's jobs, which were stopped when it ended */
+    pccl_comm_op_jobs_await(comm); /* jobs of the last machine, which were stopped when that machine ended */
     if (comm->leaving)
         return pccl_fail(reason, PCCL_USAGE, "%s", PCCL_BEING_DESTROYED);
     if (comm->defect)

@@ -17,9 +17,9 @@ struct pccl_group_handle;
 struct pcclComm_t {
     /* Constant: */
     uint64_t key;        /* identifies the handle in config/errors.h, and its operations in the communicator */
-    uint32_t generation; /* fork generation of the process that created it (os/fork.h) */
+    uint32_t generation; /* fork generation of the process that created the handle (os/fork.h) */
     bool extended_results;
-    struct pccl_group_handle *group; /* NULL if it is the handle of a communicator */
+    struct pccl_group_handle *group; /* NULL in the handle of a communicator */
 
     struct pccl_communicator *comm; /* of a group: valid while a caller is inside; NULL once destroyed */
     uint32_t aborts;                /* number of calls to pcclAbortOperations; under the communicator's lock */
@@ -33,7 +33,7 @@ struct pccl_group_handle {
     uv_cond_t left;  /* signaled when the last caller has left */
     uint32_t inside; /* number of callers inside */
     bool shut;       /* further callers are refused */
-    bool taken;      /* a thread is destroying it */
+    bool taken;      /* a thread is destroying the group */
     bool orphan;     /* the handle is freed with its communicator */
 
     /* Under the communicator's lock: */
@@ -42,7 +42,7 @@ struct pccl_group_handle {
 
     /* Constant after creation: */
     uint64_t subgroup;   /* number of the subgroup; 0: a group of one member, which the machine does not know */
-    struct pccl_id self; /* id of the peer that created it; another pcclConnect gives the communicator another id */
+    struct pccl_id self; /* id of the group's creator; another pcclConnect gives the communicator another id */
     uint32_t rank;
     uint32_t count;
     struct pccl_id members[]; /* members in canonical order */

@@ -125,7 +125,7 @@ enum pccl_status pccl_op_args_check_buffers(const struct pccl_op_args *args, uin
     if (row->of == PCCL_OF_BLOBS)
         return check_blobs(args, world, rank, reason); /* the result is in the library's memory */
     if (args->buffers.sections)
-        return PCCL_OK; /* the list was checked when it was made */
+        return PCCL_OK; /* the list of tensors was checked when it was made */
     if (args->launch.descriptor.count > SIZE_MAX / 16 / (args->starts ? 1 : world)) {
         pccl_text_format(reason, "count is too large");
         return PCCL_ARGUMENT;
