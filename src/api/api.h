@@ -185,8 +185,8 @@ pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms);
 /* ---- await.c ---- */
 
 /*
- * Waits up to `timeout_ms` for the operation, and ends it once it is over. Returns TIMEOUT if it is still running; only
- * in this case does the caller of the API see pcclTimeout. Caller holds the lock.
+ * Waits up to `timeout_ms` for the operation, and releases it once it is over. Returns TIMEOUT if it is still running;
+ * only in this case does the caller of the API see pcclTimeout. Caller holds the lock.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_comm_op *operation,
                                                      uint32_t timeout_ms, pcclOperationInfo_t *info);
