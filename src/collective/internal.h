@@ -236,7 +236,7 @@ void pccl_window_enqueue(struct pccl_transfer *transfer);
  * budget.
  */
 struct pccl_stripe *pccl_window_open_next(struct pccl_exchange *exchange);
-/* Returns NULL if the stripe is not granted or already complete. */
+/* Returns the open stripe with this number. Returns NULL if the stripe is not granted or already complete. */
 struct pccl_stripe *pccl_stripe_of(const struct pccl_transfer *transfer, uint64_t number);
 /* Returns the parcel of this step on a flow of either direction. */
 struct pccl_parcel *pccl_flow_parcel(const struct pccl_flow *flow, struct pccl_stripe *stripe, uint32_t step);

@@ -24,7 +24,7 @@ static struct pccl_buffered_segment *segment_of(struct pccl_list_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_buffered_segment, node);
 }
 
-/* Returns NULL if nothing is buffered for the operation. */
+/* Returns the messages buffered for the operation, or NULL if there are none. */
 static struct pccl_buffered *find_held(const struct pccl_lane *lane, const struct pccl_instance *instance)
 {
     struct pccl_table_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
@@ -36,7 +36,7 @@ static struct pccl_buffered *find_held(const struct pccl_lane *lane, const struc
     return NULL;
 }
 
-/* Returns NULL if out of memory. */
+/* Creates an empty buffer for the operation's messages. Returns NULL if out of memory. */
 static struct pccl_buffered *make_held(struct pccl_lane *lane, const struct pccl_instance *instance,
                                        const struct pccl_epoch *view)
 {
@@ -253,7 +253,7 @@ static bool is_there(struct pccl_buffered *held, uint64_t stripe)
     return place != &held->segments && segment_of(place)->stripe == stripe;
 }
 
-/* Returns false if out of memory. */
+/* Adds a segment, which becomes the destination of the arrival. Returns false if out of memory. */
 static bool add_segment(struct pccl_buffered *held, const struct pccl_msg_data *data, struct pccl_arrival *arrival)
 {
     struct pccl_exchange *exchange = held->lane->exchange;
