@@ -64,7 +64,10 @@ static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
     pccl_comm_step(link->comm, &event);
 }
 
-/* `rejected`: reason why a message was invalid, or NULL. */
+/*
+ * Reports to the machine that one direction of the link is down. `rejected` is the reason why a message was invalid, or
+ * NULL.
+ */
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely,
                       const struct pccl_text *rejected)
 {
@@ -307,7 +310,7 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
         asked_dial_over(link, is_accepted, connection ? PCCL_LINK_UNREACHABLE : how, rtt_us);
 }
 
-/* Returns false if out of memory. */
+/* Starts to dial the slot. Returns false if out of memory. */
 static bool start_dialing(struct pccl_comm_slot *slot)
 {
     struct pccl_comm_link *link = slot->link;
@@ -401,7 +404,8 @@ static void begin_pause(struct pccl_comm_link *link)
 }
 
 /*
- * Handles a slot that has ended or could not be dialed: redials immediately the first time, then after growing pauses.
+ * Handles a slot that has ended or could not be dialed: redials immediately the first time, then after increasing
+ * pauses.
  */
 static void note_trouble(struct pccl_comm_link *link)
 {

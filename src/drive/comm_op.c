@@ -458,7 +458,10 @@ static enum pccl_status do_alone(struct pccl_communicator *comm, struct pccl_com
     return PCCL_OK;
 }
 
-/* `operation` may be NULL. */
+/*
+ * Adds the departed members to `why` if they explain why the launch was refused, and frees the operation, which may be
+ * NULL.
+ */
 static void refuse(struct pccl_communicator *comm, struct pccl_comm_op *operation, enum pccl_status status,
                    const struct pccl_epoch *known, struct pccl_why *why)
 {

@@ -150,11 +150,12 @@ PCCL_MUST_CHECK bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pc
 /* Registers the calling thread as awaiting the operation. For threads that wait for several operations at once. */
 void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 /*
- * Waits for the outcome, writes the result and ends the operation. `info` may be NULL; it is written on success only.
+ * Waits for the outcome, writes the result and releases the operation. `info` may be NULL; it is written on success
+ * only.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                     pcclOperationInfo_t *info, struct pccl_why *why);
-/* Writes the result of an operation that is over and ends it, like pccl_comm_op_await. */
+/* Writes the result of an operation that is over, and releases the operation, like pccl_comm_op_await. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                   pcclOperationInfo_t *info, struct pccl_why *why);
 
@@ -169,7 +170,7 @@ void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_o
                         const struct pccl_text *reason);
 /* Requests that all peers abort the undecided operations of this handle. */
 void pccl_comm_ops_abort(struct pcclComm_t *handle);
-/* Waits until all operations of this handle are over, and ends them. No thread may await them or launch more. */
+/* Waits until all operations of this handle are over, and releases them. No thread may await them or launch more. */
 void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle);
 /* Reports to the machine that threads have stopped awaiting operations. Called regularly. */
 void pccl_comm_ops_expire_waits(struct pccl_communicator *comm);

@@ -198,7 +198,7 @@ static void note_announced(void *context, const struct pccl_id *from, const stru
             (struct pccl_telemetry_announced){.from = *from, .instance = *instance, .descriptor = *descriptor};
 }
 
-/* Returns false if out of memory. */
+/* Collects the state of the peer's machine. Returns false if out of memory. */
 static bool note_peer(const struct pccl_communicator *comm, struct pccl_telemetry_dump *dump)
 {
     const struct pccl_peer *peer = comm->peer;
@@ -242,7 +242,7 @@ static bool note_all(struct pccl_communicator *comm, struct pccl_telemetry_dump 
     return noted && dump->recorder;
 }
 
-/* Returns false if out of memory. */
+/* Collects the engine's connections; sets *room to the size of the array. Returns false if out of memory. */
 static bool note_connections(struct pccl_engine *engine, struct pccl_telemetry_dump *dump, uint32_t *room)
 {
     *room = engine ? pccl_engine_connections(engine, NULL, 0) : 0;

@@ -30,7 +30,7 @@ struct pccl_comm_telemetry {
 
 /* Checks that dumps can be written to recorder_dir. Called without the lock. Returns ARGUMENT with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_telemetry_check(const struct pccl_params *params, struct pccl_text *reason);
-/* Returns false if out of memory. */
+/* Creates the recorder. Returns false if out of memory. */
 PCCL_MUST_CHECK bool pccl_comm_telemetry_init(struct pccl_communicator *comm);
 void pccl_comm_telemetry_fini(struct pccl_communicator *comm);
 

@@ -43,7 +43,7 @@ void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting);
 void pccl_comm_wait(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 PCCL_MUST_CHECK bool pccl_comm_wait_until(struct pccl_communicator *comm, struct pccl_waiter *waiter,
                                           uint64_t deadline_us);
-/* `waiter` may be NULL. */
+/* Signals the waiter and wakes its thread. `waiter` may be NULL. */
 void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 /* Removes the waiter of a thread whose call was abandoned (comm_callers.h) and that no longer waits or leads. */
 void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter);

@@ -491,7 +491,7 @@ static void free_parts(void *argument)
     pccl_release(pccl_heap(), comm, sizeof *comm);
 }
 
-/* No caller is left to receive an error, so after a broken invariant the rest is leaked. */
+/* Frees everything. After a broken invariant the rest is leaked, because no caller is left to receive an error. */
 static void free_all(struct pccl_communicator *comm) { (void)pccl_guard_run(free_parts, comm); }
 
 static void evict_callers(struct pccl_communicator *comm)

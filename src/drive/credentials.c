@@ -260,7 +260,10 @@ static enum pccl_status keep(const struct pccl_credentials *credentials, struct 
     return *made ? make_token(token_file, pin, token, reason) : status;
 }
 
-/* `run`: token of the run; NULL if peers have certificates. */
+/*
+ * Opens the accepted tokens: the ones in the state directory, if there is one, and `run`, the run's token, which is
+ * NULL if peers have certificates.
+ */
 static enum pccl_status open_tokens(struct pccl_credentials *credentials, const struct pccl_token *run,
                                     struct pccl_text *reason)
 {
