@@ -664,7 +664,7 @@ PCCL_EXPORT pcclResult_t pcclArePeersPending(const pcclComm_t *comm, bool *pendi
  * or a ring that avoids a link that has become much slower.
  *
  * The call admits no newcomers. It updates the attributes. The death of a peer invalidates only its tests; a hanging
- * peer also delays the call by a few seconds; a restarted master repeats the tests. Once they have begun,
+ * peer also delays the call by a few seconds; a restarted master repeats the tests. Once the tests have begun,
  * `call_timeout_ms` does not end the call. Operations must not be launched during it.
  * pcclSuccess         the ring is the best one found; a change applies to all peers at the same time
  * pcclNotInitialized
