@@ -16,7 +16,7 @@ struct pccl_extent {
 struct pccl_extents {
     uint8_t *memory;                /* memory of the first extent */
     const struct pccl_extent *list; /* borrowed; NULL: a single extent */
-    uint32_t count;                 /* number of extents in the list */
+    uint32_t count;
 };
 
 /* Memory of an operation. */

@@ -61,7 +61,7 @@ struct pccl_flow {
     uint32_t other;  /* rank of the other end */
     uint32_t column; /* index among the flows of its direction */
     bool outgoing;
-    struct pccl_telemetry_flow *telemetry; /* telemetry of the flow; never NULL */
+    struct pccl_telemetry_flow *telemetry; /* never NULL */
     struct pccl_list_node on_lane, in_queue;
     bool agreed; /* READY has arrived and matches; incoming flow of a send: data has arrived */
     bool tell;   /* READY must be sent; for an outgoing flow only in a send, which its source announces */

@@ -11,7 +11,7 @@
 
 enum {
     PCCL_TURNS_SITES = 1 << 10, /* addresses that hash to the same slot count as one */
-    PCCL_TURNS_MAX = 4096,      /* maximum number of entries */
+    PCCL_TURNS_MAX = 4096,
 };
 
 struct pccl_turn {

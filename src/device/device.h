@@ -16,7 +16,7 @@
 #include "core/status.h"
 #include "core/text.h"
 
-enum { PCCL_DEVICE_BUFFERS = 4 }; /* number of buffers of a copier */
+enum { PCCL_DEVICE_BUFFERS = 4 };
 
 /* Functions of the driver (cuda_driver.h), from libcuda or from a fake driver. */
 struct pccl_cuda_driver;

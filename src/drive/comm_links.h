@@ -14,7 +14,7 @@ struct pccl_communicator;
 /* One connection of a link in each direction. */
 struct pccl_comm_slot {
     struct pccl_comm_link *link;
-    struct pccl_dialer *dialer; /* dialer while dialing; otherwise NULL */
+    struct pccl_dialer *dialer; /* NULL unless dialing */
     uint64_t dialed;            /* number of the connection dialed last; 0: not dialed, or the other end is gone */
     uint64_t accepted;          /* number of the connection accepted last; 0: not accepted */
 };
