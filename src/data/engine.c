@@ -235,6 +235,28 @@ static void on_patience(struct pccl_alarm *alarm)
     pccl_engine_flush(engine);
 }
 
+static void before_wait(uv_prepare_t *prepare) { pccl_engine_ring(prepare->data); }
+
+static void open_handles(struct pccl_engine *engine)
+{
+    uv_loop_t *loop = &engine->reactor.loop;
+    pccl_alarm_init(&engine->patience, loop, on_patience, engine);
+    (void)uv_idle_init(loop, &engine->owing); /* these cannot fail */
+    (void)uv_prepare_init(loop, &engine->before_wait);
+    (void)uv_prepare_start(&engine->before_wait, before_wait);
+    engine->before_wait.data = engine;
+}
+
+/* Closes the handles of the engine. Wake-up bytes of the last good-byes are sent at once. */
+static void close_handles(struct pccl_engine *engine)
+{
+    engine->bells.is_off = true;
+    pccl_engine_ring(engine);
+    pccl_alarm_close(&engine->patience, NULL);
+    uv_close((uv_handle_t *)&engine->owing, NULL);
+    uv_close((uv_handle_t *)&engine->before_wait, NULL);
+}
+
 static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
@@ -260,7 +282,7 @@ static void on_wake(struct pccl_reactor *reactor)
     pccl_exchange_continue(engine->exchange);
     pccl_engine_flush(engine);
     if (batch.end) { /* the loop returns after the last goodbye */
-        pccl_alarm_close(&engine->patience, NULL);
+        close_handles(engine);
         pccl_reactor_end(reactor);
     }
 }
@@ -349,7 +371,7 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     error = pccl_reactor_open(&engine->reactor, &reactor_events);
     if (error)
         goto no_reactor;
-    pccl_alarm_init(&engine->patience, &engine->reactor.loop, on_patience, engine);
+    open_handles(engine);
     error = UV_ENOMEM;
     engine->exchange = make_exchange(engine);
     if (!engine->exchange)
@@ -363,7 +385,7 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
 no_thread:
     pccl_exchange_destroy(engine->exchange);
 no_exchange:
-    pccl_alarm_close(&engine->patience, NULL);
+    close_handles(engine);
     pccl_reactor_close(&engine->reactor);
 no_reactor:
     uv_mutex_destroy(&engine->lock);

@@ -115,6 +115,9 @@ struct pccl_engine {
     uint64_t end_count;
 
     struct pccl_reactor reactor;
+    uv_prepare_t before_wait;
+    uv_idle_t owing; /* active: a wake-up byte could not be sent */
+    struct pccl_pipe_bells bells;
     struct pccl_exchange *exchange;
     uint64_t running; /* number of running transfers */
     struct pccl_wire_scratch *scratch;
@@ -213,5 +216,7 @@ void pccl_stream_detach(struct pccl_stream *stream);
 void pccl_streams_resume(struct pccl_engine *engine, bool due_only);
 /* Sends messages that are ready and calls pending events. Must follow every use of the exchange. */
 void pccl_engine_flush(struct pccl_engine *engine);
+/* Sends the deferred wake-up bytes of pipes. */
+void pccl_engine_ring(struct pccl_engine *engine);
 
 #endif

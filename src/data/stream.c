@@ -65,8 +65,10 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
         release(stream);
         return NULL;
     }
-    if (handover->pipe)
+    if (handover->pipe) {
         pccl_pipe_copy_with(handover->pipe, &copier);
+        pccl_pipe_defer(handover->pipe, &engine->bells);
+    }
     pccl_channel_adopt(&stream->channel, handover);
     return stream;
 }
@@ -387,24 +389,34 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only)
     engine->resuming = false;
 }
 
+/* Lets the loop turn without a wait; the wake-up bytes that could not be sent are tried again before its next wait. */
+static void on_owing(uv_idle_t *owing) { (void)uv_idle_stop(owing); }
+
 static bool may_resume(const struct pccl_engine *engine)
 {
     return !engine->resuming && !pccl_list_is_empty(&engine->waiting) &&
            engine->room != pccl_exchange_room(engine->exchange);
 }
 
+void pccl_engine_ring(struct pccl_engine *engine)
+{
+    if (!pccl_pipe_ring_due(&engine->bells))
+        (void)uv_idle_start(&engine->owing, on_owing);
+}
+
 void pccl_engine_flush(struct pccl_engine *engine)
 {
     for (;;) {
-        if (engine->noted) {
-            struct pccl_engine_job *job = engine->noted;
-            engine->noted = job->next_noted;
-            report_progress(engine, job);
-        } else if (engine->writable[false] || engine->writable[true]) {
+        if (engine->writable[false] || engine->writable[true]) {
             struct pccl_bundle **first = &engine->writable[!engine->writable[false]], *bundle = *first;
             *first = bundle->next_writable;
             bundle->writable = false;
             pccl_bundle_pump(engine, bundle);
+        } else if (engine->noted) { /* other peers wait for data, and the caller also for them */
+            struct pccl_engine_job *job = engine->noted;
+            engine->noted = job->next_noted;
+            pccl_engine_ring(engine);
+            tell(engine, job);
         } else if (may_resume(engine)) {
             engine->room = pccl_exchange_room(engine->exchange);
             pccl_streams_resume(engine, false);

@@ -103,6 +103,8 @@ static void let_go(struct pccl_channel *channel)
 {
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
+    if (channel->pipe)
+        pccl_pipe_ring_now(channel->pipe);
     uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* stops watching the socket */
     if (has_kick(channel))
         uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
@@ -136,6 +138,7 @@ void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out
     if (channel->offered && pccl_pipe_is_agreed(channel->offered)) {
         out->pipe = channel->offered;
         channel->offered = NULL;
+        pccl_pipe_prepare(out->pipe);
     }
 }
 

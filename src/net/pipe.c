@@ -20,7 +20,8 @@ enum {
     STREAMED_BYTES = 16 << 10, /* minimum size of copies that may bypass the caches */
     TRIED_EVERY = 16,
     BELLS_BYTES = 64,
-    LINE_BYTES = 64, /* size of a cache line */
+    DEFERRED_BYTES = 128 << 10, /* the other side is woken at the latest when this many bytes have moved */
+    LINE_BYTES = 64,            /* size of a cache line */
 };
 
 /* One direction. Positions are byte counts modulo 2^32. */
@@ -56,11 +57,40 @@ struct pccl_pipe {
     uv_os_fd_t descriptor; /* PCCL_NO_FD if it was already sent, or if this side does not send it */
     bool offered;          /* offered by this process */
     bool owes_wake_byte;
+    struct pccl_pipe_bells *bells; /* NULL: wake-up bytes are sent at once */
+    struct pccl_pipe *next_due;
+    bool is_due;                /* in the list of `bells` */
+    bool has_read, has_written; /* since the last look at the other side's flags */
+    uint32_t due_bytes;         /* number of bytes in both directions since then */
+    uv_os_sock_t due_socket;
     int ended; /* error that ended the input, or 0 */
 };
 
 static uint32_t offered_count, offered_generation; /* protected by pccl_fork_lock */
 static _Atomic bool is_short; /* memory was short once, which has ended a connection; no more pipes are offered */
+
+/* ---- memory ---- */
+
+/* Allocates memory for `bytes` more. Returns false if memory is short. */
+static bool prepare(struct side *out, uint32_t bytes)
+{
+    while (out->taken_up < out->capacity && out->position + bytes > out->taken_up) {
+        uint32_t step = (uint32_t)pccl_min_u64(STEP_BYTES, out->capacity);
+        if (!pccl_shared_allocate(out->bytes + out->taken_up, step)) {
+            atomic_store(&is_short, true);
+            return false;
+        }
+        out->taken_up += step;
+    }
+    return true;
+}
+
+/* Prepares the memory of both directions that is used first. */
+static bool prepare_first(struct pccl_pipe *pipe)
+{
+    struct side in = pipe->in; /* a first read of a page would interrupt an operation, too */
+    return prepare(&pipe->out, 1) && prepare(&in, 1);
+}
 
 /* ---- agreement ---- */
 
@@ -154,19 +184,38 @@ ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory, uv_os_sock_t so
         return moved;
     }
     *out = create(memory, descriptor, false);
-    if (*out) {
-        close_descriptor(*out);
+    if (!*out)
+        return moved;
+    close_descriptor(*out);
+    if (prepare_first(*out)) {
         atomic_store(&(*out)->control->taken, 1);
+    } else {
+        pccl_pipe_destroy(*out);
+        *out = NULL;
     }
     return moved;
 }
 
 bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe) { return atomic_load(&pipe->control->taken) != 0; }
 
+void pccl_pipe_prepare(struct pccl_pipe *pipe) { (void)prepare_first(pipe); }
+
+static void forget_due(struct pccl_pipe *pipe)
+{
+    if (!pipe->is_due)
+        return;
+    struct pccl_pipe **at = &pipe->bells->first;
+    while (*at != pipe)
+        at = &(*at)->next_due;
+    *at = pipe->next_due;
+    pipe->is_due = false;
+}
+
 void pccl_pipe_destroy(struct pccl_pipe *pipe)
 {
     if (!pipe)
         return;
+    forget_due(pipe);
     close_descriptor(pipe);
     pccl_shared_unmap(pipe->control, SHARED_BYTES);
     if (pipe->offered)
@@ -175,6 +224,8 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
 }
 
 void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier) { pipe->copier = *copier; }
+
+void pccl_pipe_defer(struct pccl_pipe *pipe, struct pccl_pipe_bells *bells) { pipe->bells = bells; }
 
 /* ---- wake-up bytes ---- */
 
@@ -194,15 +245,10 @@ void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
         ring(pipe, socket);
 }
 
-/*
- * Sends a wake-up byte if the other side waits. Call after advancing a position. The other side sets its flag before it
- * checks the position (see pccl_pipe_await_input), so at least one of the two notices the other.
- */
-static void ring_if_wanted(struct pccl_pipe *pipe, _Atomic uint32_t *waits, uv_os_sock_t socket)
+/* Returns true if a flag of the other side was set, and clears it. */
+static bool is_wanted(_Atomic uint32_t *waits)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(waits, memory_order_relaxed) && atomic_exchange(waits, 0))
-        ring(pipe, socket);
+    return atomic_load_explicit(waits, memory_order_relaxed) && atomic_exchange(waits, 0);
 }
 
 void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket)
@@ -258,6 +304,64 @@ bool pccl_pipe_await_room(struct pccl_pipe *pipe)
     atomic_store(&pipe->out.track->writer_waits, 1);
     atomic_thread_fence(memory_order_seq_cst);
     return pccl_pipe_has_room(pipe);
+}
+
+/* ---- deferred wake-up bytes ---- */
+
+/*
+ * Sends a wake-up byte if the other side waits for bytes or room that it has now. Call after moving a position. The
+ * other side sets its flag before it checks the position (see pccl_pipe_await_input), so one of the two always notices
+ * the other. Returns false if the byte could not be sent.
+ */
+static bool ring_deferred(struct pccl_pipe *pipe)
+{
+    bool wanted = pipe->owes_wake_byte;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (pipe->has_written)
+        wanted = is_wanted(&pipe->out.track->reader_waits) || wanted;
+    if (pipe->has_read && pipe->in.capacity - filled(&pipe->in) >= worthwhile(&pipe->in))
+        wanted = is_wanted(&pipe->in.track->writer_waits) || wanted;
+    pipe->has_read = pipe->has_written = false;
+    pipe->due_bytes = 0;
+    if (wanted)
+        ring(pipe, pipe->due_socket);
+    return !pipe->owes_wake_byte;
+}
+
+/* Wakes the other side after a position was moved: now, or later if the piece is small. */
+static void ring_later(struct pccl_pipe *pipe, uv_os_sock_t socket, uint32_t moved)
+{
+    pipe->due_socket = socket;
+    pipe->due_bytes += moved;
+    if (!pipe->bells || pipe->bells->is_off || pipe->due_bytes >= DEFERRED_BYTES) {
+        (void)ring_deferred(pipe); /* the loop asks pccl_pipe_owes_wake_byte */
+    } else if (!pipe->is_due) {
+        pipe->is_due = true;
+        pipe->next_due = pipe->bells->first;
+        pipe->bells->first = pipe;
+    }
+}
+
+bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells)
+{
+    for (struct pccl_pipe **at = &bells->first; *at;) {
+        struct pccl_pipe *pipe = *at;
+        if (ring_deferred(pipe)) {
+            pipe->is_due = false;
+            *at = pipe->next_due;
+        } else {
+            at = &pipe->next_due;
+        }
+    }
+    return !bells->first;
+}
+
+void pccl_pipe_ring_now(struct pccl_pipe *pipe)
+{
+    if (!pipe->is_due)
+        return;
+    (void)ring_deferred(pipe); /* if this fails, the end of the socket wakes the other side */
+    forget_due(pipe);
 }
 
 /* ---- bytes ---- */
@@ -351,23 +455,9 @@ ptrdiff_t pccl_pipe_read(struct pccl_pipe *pipe, uv_os_sock_t socket, uint8_t *f
     uint32_t moved = copy_out(in, first, first_length, available);
     moved += copy_out(in, second, second_length, available - moved);
     atomic_store_explicit(&in->track->read, in->position, memory_order_release);
-    if (in->capacity - (available - moved) >= worthwhile(in))
-        ring_if_wanted(pipe, &in->track->writer_waits, socket);
+    pipe->has_read = true;
+    ring_later(pipe, socket, moved);
     return moved;
-}
-
-/* Allocates memory for `bytes` more. Returns false if memory is short. */
-static bool prepare(struct side *out, uint32_t bytes)
-{
-    while (out->taken_up < out->capacity && out->position + bytes > out->taken_up) {
-        uint32_t step = (uint32_t)pccl_min_u64(STEP_BYTES, out->capacity);
-        if (!pccl_shared_allocate(out->bytes + out->taken_up, step)) {
-            atomic_store(&is_short, true);
-            return false;
-        }
-        out->taken_up += step;
-    }
-    return true;
 }
 
 ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uint8_t *first, size_t first_length,
@@ -388,6 +478,7 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
     if (pipe->copier.copied)
         pipe->copier.copied(pipe->copier.context);
     atomic_store_explicit(&out->track->written, out->position, memory_order_release);
-    ring_if_wanted(pipe, &out->track->reader_waits, socket);
+    pipe->has_written = true;
+    ring_later(pipe, socket, moved);
     return moved;
 }

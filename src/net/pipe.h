@@ -17,6 +17,12 @@
 
 struct pccl_pipe;
 
+/* Pipes of one loop that may owe the other side a wake-up byte for bytes that they have moved. */
+struct pccl_pipe_bells {
+    struct pccl_pipe *first;
+    bool is_off; /* wake-up bytes are sent at once */
+};
+
 /*
  * Functions for large copies that bypass the caches. Other threads may read the copied bytes after `copied` has
  * returned.
@@ -46,8 +52,18 @@ PCCL_MUST_CHECK ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory,
                                                size_t length, struct pccl_pipe **pipe);
 /* Returns true if the other side has accepted the offer. Valid once it has answered. */
 bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe);
+/*
+ * Allocates the memory that is used first, so that operations need not. Call once the pipe is agreed; the side that
+ * accepts it has done so. If memory is short, a write reports that.
+ */
+void pccl_pipe_prepare(struct pccl_pipe *pipe);
 /* Sets functions for copying written bytes, which are used where they are faster. */
 void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier);
+/*
+ * Defers wake-up bytes for small pieces: they are sent by pccl_pipe_ring_due, which the owner of `bells` calls before
+ * its loop waits, or by pccl_pipe_ring_now.
+ */
+void pccl_pipe_defer(struct pccl_pipe *pipe, struct pccl_pipe_bells *bells);
 /* `pipe` may be NULL. */
 void pccl_pipe_destroy(struct pccl_pipe *pipe);
 
@@ -68,6 +84,10 @@ void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket);
  */
 bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe);
 void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
+/* Sends deferred wake-up bytes. Returns false if one could not be sent: the loop must then call this again soon. */
+PCCL_MUST_CHECK bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells);
+/* Sends the deferred wake-up bytes of one pipe. Call before its socket is closed or passed on. */
+void pccl_pipe_ring_now(struct pccl_pipe *pipe);
 /* Returns true if no more input will arrive beyond the bytes in the pipe. */
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe);
 /* Return true if there is input, and if there is enough room for a worthwhile write. */

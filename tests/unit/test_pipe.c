@@ -297,6 +297,26 @@ PIPE_TEST(an_offer_is_taken)
     assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0);
 }
 
+ENDS_TEST(memory_that_is_used_first_is_there_when_it_is_agreed)
+{
+    enum { FIRST_BYTES = 256 << 10 }; /* of the dialer's direction, behind the positions */
+    unsigned char resident[FIRST_BYTES / PAGE_BYTES];
+    offer();
+    struct view view = view_offered();
+    if (madvise(view.bytes, PAGE_BYTES, MADV_POPULATE_WRITE) != 0)
+        skip(); /* the system cannot do this in advance */
+    for (int agreed = 0; agreed < 2; agreed++) {
+        assert_int_equal(mincore(view.bytes + PAGE_BYTES, FIRST_BYTES, resident), 0);
+        for (size_t i = 0; i < sizeof resident; i++)
+            assert_int_equal(resident[i] & 1, agreed);
+        if (agreed)
+            break;
+        send_offer();
+        assert_true(read_offer());
+    }
+    unmap(&view);
+}
+
 ENDS_TEST(an_offer_that_is_not_taken_is_not_agreed)
 {
     uint8_t bytes[sizeof hello];
@@ -639,6 +659,79 @@ PIPE_TEST(bells_that_nobody_hears_are_no_failure)
     assert_int_equal(read_some(&f.taking, 1), 1);
     pccl_pipe_read_wake_bytes(f.taking.pipe, f.taking.socket);
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
+}
+
+/* ---- deferred wake-up bytes ---- */
+
+PIPE_TEST(small_pieces_wake_the_other_side_once_and_late)
+{
+    static struct pccl_pipe_bells both[2]; /* one for each way */
+    EACH_WAY(writes, reads)
+    {
+        struct pccl_pipe_bells *due = &both[writes == &f.taking];
+        pccl_pipe_defer(writes->pipe, due);
+        assert_false(pccl_pipe_await_input(reads->pipe));
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(write_some(writes, 100), 100);
+        assert_int_equal(bells(reads), 0);
+        assert_true(pccl_pipe_ring_due(due));
+        assert_int_equal(bells(reads), 1);
+        assert_true(pccl_pipe_ring_due(due)); /* nothing is left */
+        assert_int_equal(bells(reads), 0);
+        drain(reads);
+        assert_false(pccl_pipe_await_input(reads->pipe));
+        assert_int_equal(write_some(writes, 1), 1);
+        pccl_pipe_ring_now(writes->pipe); /* as before the socket closes */
+        assert_int_equal(bells(reads), 1);
+        assert_null(due->first);
+        drain(reads);
+    }
+}
+
+PIPE_TEST(a_large_piece_wakes_the_other_side_at_once)
+{
+    static struct pccl_pipe_bells due;
+    pccl_pipe_defer(f.dialed.pipe, &due);
+    assert_false(pccl_pipe_await_input(f.taking.pipe));
+    assert_int_equal(write_some(&f.dialed, 128 << 10), 128 << 10);
+    assert_int_equal(bells(&f.taking), 1);
+    due.is_off = true;
+    drain(&f.taking);
+    assert_false(pccl_pipe_await_input(f.taking.pipe));
+    assert_int_equal(write_some(&f.dialed, 1), 1);
+    assert_int_equal(bells(&f.taking), 1);
+}
+
+PIPE_TEST(room_is_deferred_too)
+{
+    static struct pccl_pipe_bells due;
+    fill(&f.dialed);
+    assert_false(pccl_pipe_await_room(f.dialed.pipe));
+    pccl_pipe_defer(f.taking.pipe, &due);
+    for (bool worthwhile = false; !worthwhile; worthwhile = pccl_pipe_has_room(f.dialed.pipe)) {
+        assert_true(pccl_pipe_ring_due(&due)); /* what was read before is not worth a wake-up byte */
+        assert_true(read_some(&f.taking, 1021) > 0);
+    }
+    assert_int_equal(bells(&f.dialed), 0);
+    assert_true(pccl_pipe_ring_due(&due));
+    assert_int_equal(bells(&f.dialed), 1);
+}
+
+PIPE_TEST(a_deferred_byte_that_does_not_fit_is_tried_again)
+{
+    static uint8_t many[64 << 10];
+    static struct pccl_pipe_bells due;
+    pccl_pipe_defer(f.dialed.pipe, &due);
+    while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
+    }
+    assert_false(pccl_pipe_await_input(f.taking.pipe));
+    assert_int_equal(write_some(&f.dialed, 1), 1);
+    assert_false(pccl_pipe_ring_due(&due));
+    assert_false(pccl_pipe_ring_due(&due));
+    while (pccl_socket_read(f.taking.socket, many, sizeof many) > 0) {
+    }
+    assert_true(pccl_pipe_ring_due(&due));
+    assert_int_equal(bells(&f.taking), 1);
 }
 
 /* Waits for the other side's turn: sleeps until it rings. */
