@@ -17,9 +17,11 @@ static enum pccl_status perform(struct pccl_api_call *call, pcclOperation_t *ope
         status = pccl_api_info_begin(info_out, &info, &call->why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(call->comm);
+        pccl_comm_drive_next(call->comm);
         status = pccl_comm_op_launch(call->handle, &args, NULL, &launched, &call->why);
         if (status == PCCL_OK)
             status = pccl_comm_op_await(call->comm, launched, &info, &call->why);
+        pccl_comm_drive_over(call->comm);
         pccl_comm_leave(call->comm);
     }
     if (status == PCCL_OK)
@@ -39,11 +41,14 @@ static enum pccl_status launch(struct pccl_api_call *call, pcclOperation_t *oper
     enum pccl_status status = pccl_api_op_args(operation, &args, &call->why.reason);
     if (status == PCCL_OK) {
         pccl_comm_enter(call->comm);
+        if (timeout_ms)
+            pccl_comm_drive_next(call->comm);
         status = pccl_comm_op_launch(call->handle, &args, NULL, &launched, &call->why);
         if (status == PCCL_OK)
             *handle = (pcclAsyncReduceOp_t){.comm = call->handle, .tag = launched->name};
         if (status == PCCL_OK && timeout_ms)
             status = pccl_api_end_within(call, launched, *timeout_ms, NULL);
+        pccl_comm_drive_over(call->comm);
         pccl_comm_leave(call->comm);
     }
     pccl_api_op_args_free(&args);

@@ -23,7 +23,7 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
     *engine->added_end = stream;
     engine->added_end = &stream->next_added;
     uv_mutex_unlock(&engine->lock);
-    pccl_reactor_wake(&engine->reactor);
+    pccl_engine_wake(engine);
     return PCCL_OK;
 }
 
@@ -57,9 +57,11 @@ static void effect_done(void *context, struct pccl_transfer *transfer)
 
 static void effect_at_rest(void *context, struct pccl_transfer *transfer)
 {
+    struct pccl_engine *engine = context;
     struct pccl_engine_job *job = pccl_transfer_user(transfer);
+    engine->resting += !job->is_at_rest;
     job->is_at_rest = true;
-    note(context, job);
+    note(engine, job);
 }
 
 static void effect_failed(void *context, struct pccl_transfer *transfer, enum pccl_class class,
@@ -75,7 +77,7 @@ static void effect_announced(void *context, const struct pccl_id *from, const st
     engine->events.announced(engine->events.context, from, ready);
 }
 
-static void effect_rests(void *context) { pccl_reactor_wake(&((struct pccl_engine *)context)->reactor); }
+static void effect_rests(void *context) { pccl_engine_wake(context); }
 
 static void effect_writable(void *context, void *bundle) { pccl_bundle_mark_writable(context, bundle); }
 
@@ -178,6 +180,7 @@ static void stop_job(struct pccl_engine *engine, struct pccl_engine_job *job)
         else
             pccl_exchange_stop(engine->exchange, job->transfer, job->due_end == PCCL_JOB_COMMITTED);
         job->transfer = NULL;
+        engine->resting -= job->is_at_rest;
         if (--engine->running == 0)
             pause_links(engine);
     } else if (job->due_end != PCCL_JOB_BROKEN_OFF) { /* never started, but peers may still mention it */
@@ -261,6 +264,8 @@ static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
     struct pccl_engine_batch batch;
+    bool asked = pccl_owner_take_requests(&engine->owner);
+    engine->visits++;
     pccl_exchange_set_time(engine->exchange, pccl_now_us());
     pccl_inbox_take(engine, &batch);
     for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {
@@ -284,29 +289,10 @@ static void on_wake(struct pccl_reactor *reactor)
     if (batch.end) { /* the loop returns after the last goodbye */
         close_handles(engine);
         pccl_reactor_end(reactor);
+        engine->ended = true;
+    } else if (asked) {
+        uv_stop(&reactor->loop); /* the thread may park */
     }
-}
-
-/*
- * Handles a broken invariant. Shuts the connections down, so that other peers do not wait; frees neither them nor the
- * other objects.
- */
-static void mark_broken(struct pccl_engine *engine)
-{
-    uv_mutex_lock(&engine->lock);
-    engine->broken = true;
-    for (const struct pccl_stream *stream = pccl_stream_known(engine, engine->known.next); stream;
-         stream = pccl_stream_known(engine, stream->in_known.next))
-        pccl_socket_shutdown(stream->channel.socket);
-    uv_mutex_unlock(&engine->lock);
-    engine->events.broken(engine->events.context);
-}
-
-static void thread_main(void *argument)
-{
-    struct pccl_engine *engine = argument;
-    if (!pccl_reactor_run(&engine->reactor))
-        mark_broken(engine);
 }
 
 /* ---- creation and destruction ---- */
@@ -368,6 +354,9 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     error = uv_mutex_init(&engine->lock);
     if (error)
         goto no_lock;
+    error = pccl_owner_init(&engine->owner);
+    if (error)
+        goto no_owner;
     error = pccl_reactor_open(&engine->reactor, &reactor_events);
     if (error)
         goto no_reactor;
@@ -376,7 +365,7 @@ int pccl_engine_create(const struct pccl_engine_config *config, const struct pcc
     engine->exchange = make_exchange(engine);
     if (!engine->exchange)
         goto no_exchange;
-    error = pccl_thread_start(&engine->thread, thread_main, engine);
+    error = pccl_thread_start(&engine->thread, pccl_engine_thread, engine);
     if (error)
         goto no_thread;
     *out = engine;
@@ -388,6 +377,8 @@ no_exchange:
     close_handles(engine);
     pccl_reactor_close(&engine->reactor);
 no_reactor:
+    pccl_owner_fini(&engine->owner);
+no_owner:
     uv_mutex_destroy(&engine->lock);
 no_lock:
     release(engine);
@@ -401,7 +392,7 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     uv_mutex_lock(&engine->lock);
     engine->end = true;
     uv_mutex_unlock(&engine->lock);
-    pccl_reactor_wake(&engine->reactor);
+    pccl_engine_wake(engine);
     (void)uv_thread_join(&engine->thread);
     if (engine->broken)
         return;
@@ -409,6 +400,7 @@ void pccl_engine_destroy(struct pccl_engine *engine)
     pccl_exchange_destroy(engine->exchange);
     pccl_table_fini(&engine->bundles);
     pccl_reactor_close(&engine->reactor);
+    pccl_owner_fini(&engine->owner);
     uv_mutex_destroy(&engine->lock);
     release(engine);
 }

@@ -6,14 +6,18 @@
  *
  * Threads: all functions may be called on any thread, also under the communicator's lock; they only queue requests and
  * wake the engine's thread. Events are called on the engine's thread without the engine's lock, so they may take the
- * communicator's lock and call these functions.
+ * communicator's lock and call these functions. "The engine's thread" is the owner of its loop: a caller
+ * that waits may drive the loop for the thread (pccl_engine_drive), without the communicator's lock.
  */
 #ifndef PCCL_DATA_ENGINE_H
 #define PCCL_DATA_ENGINE_H
 
 #include "collective/exchange.h"
 #include "net/channel.h"
+#include "os/socket_wait.h"
 #include "telemetry/recorder.h"
+
+#include <stdatomic.h>
 
 struct pccl_engine;
 
@@ -109,8 +113,12 @@ void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members
 /* Forgets an operation that has ended and will not run here. */
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
-/* Starts the operation. If it cannot be started, the event `failed` follows. */
-void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job);
+/*
+ * Starts the operation. If it cannot be started, the event `failed` follows. drives: if the loop has no owner, the thread is not
+ * woken. Then this returns true, and the caller must call pccl_engine_drive_begin or pccl_engine_release soon.
+ */
+bool pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job, bool drives);
+void pccl_engine_release(struct pccl_engine *engine);
 /*
  * Stops the job because the outcome is known. `released` follows soon, also if the job had failed. Call exactly once
  * for each start.
@@ -149,5 +157,41 @@ PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const 
  */
 uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_telemetry_connection *connections,
                                  uint32_t max);
+
+/* ---- driving: a caller that waits runs the loop ---- */
+
+/*
+ * Asks the thread for the loop, to drive it. Returns false if the thread does not own it. After true, `wait` is woken
+ * when the loop is free, and the caller must then call pccl_engine_drive_begin, or pccl_engine_release.
+ */
+PCCL_MUST_CHECK bool pccl_engine_ask(struct pccl_engine *engine, const struct pccl_socket_wait *wait);
+/*
+ * Makes the calling thread the owner of the loop until pccl_engine_drive_end. Returns false if the loop has an owner.
+ * `wait`: the same for each call, and valid until the engine is destroyed. promised: pccl_engine_start or
+ * pccl_engine_ask has returned true, and this call redeems it.
+ */
+PCCL_MUST_CHECK bool pccl_engine_drive_begin(struct pccl_engine *engine, const struct pccl_socket_wait *wait,
+                                             bool promised);
+enum pccl_engine_drive {
+    PCCL_DRIVE_INPUT, /* a shared socket of `wait` has input */
+    PCCL_DRIVE_WOKEN, /* `fired` is set, `wait` was woken, or the limit has passed */
+    PCCL_DRIVE_LOST,  /* this thread no longer owns the loop */
+};
+/*
+ * Runs the loop, events included, and sleeps, until one of these happens. Without locks. limit_ms: -1: none. `fired`
+ * may be set by events; a thread that sets it must also wake `wait`, unless it is the driver's.
+ */
+PCCL_MUST_CHECK enum pccl_engine_drive pccl_engine_drive(struct pccl_engine *engine,
+                                                         const struct pccl_socket_wait *wait, const atomic_bool *fired,
+                                                         int limit_ms);
+/* Leaves the loop, if the calling thread still owns it, and wakes the thread if work is left that cannot wait. */
+void pccl_engine_drive_end(struct pccl_engine *engine);
+/* Wakes the thread, which then carries out requests that could have waited for the next driver. */
+void pccl_engine_wake(struct pccl_engine *engine);
+/*
+ * Counts the times that a caller took the loop, and the times that the thread found work of which it should have been
+ * told: always 0, unless there is a bug.
+ */
+void pccl_engine_counts(struct pccl_engine *engine, uint64_t *drives, uint64_t *rescues);
 
 #endif

@@ -10,7 +10,15 @@
 
 enum { LOOK_US = 1000000 }; /* minimum interval between two samples of a connection */
 
-static void wake(struct pccl_engine *engine) { pccl_reactor_wake(&engine->reactor); }
+static void wake_with(struct pccl_engine *engine, enum pccl_owner_haste haste, bool *promised)
+{
+    if (pccl_owner_request(&engine->owner, haste, promised))
+        pccl_reactor_wake(&engine->reactor);
+}
+
+void pccl_engine_wake(struct pccl_engine *engine) { wake_with(engine, PCCL_OWNER_SOON, NULL); }
+
+void pccl_engine_release(struct pccl_engine *engine) { pccl_owner_release(&engine->owner); }
 
 /* ---- jobs ---- */
 
@@ -25,8 +33,9 @@ static void put_job(struct pccl_engine *engine, struct pccl_engine_job *job)
     engine->jobs_end = &job->next;
 }
 
-void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
+bool pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job, bool drives)
 {
+    bool promised = false;
     job->transfer = NULL;
     job->started = job->stopped = job->queued = false;
     job->due_stop = job->is_done = job->is_at_rest = job->reported_done = job->reported_at_rest = job->noted = false;
@@ -34,7 +43,8 @@ void pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job)
     uv_mutex_lock(&engine->lock);
     put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    wake_with(engine, drives ? PCCL_OWNER_PROMISED : PCCL_OWNER_SOON, &promised);
+    return promised;
 }
 
 void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end)
@@ -46,7 +56,7 @@ void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, e
     put_job(engine, job);
     uv_mutex_unlock(&engine->lock);
     PCCL_ASSERT(!again);
-    wake(engine);
+    wake_with(engine, end == PCCL_JOB_COMMITTED ? PCCL_OWNER_LATE : PCCL_OWNER_SOON, NULL);
 }
 
 /* ---- connections ---- */
@@ -84,7 +94,7 @@ void pccl_engine_close(struct pccl_engine *engine, const struct pccl_id *peer, b
             put_closed(engine, stream);
     }
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    pccl_engine_wake(engine);
 }
 
 void pccl_engine_cut(struct pccl_engine *engine, const struct pccl_id *peer, bool outgoing, uint32_t slot)
@@ -155,7 +165,7 @@ void pccl_engine_rename(struct pccl_engine *engine, const struct pccl_id *self)
     engine->rename = true;
     pccl_inbox_drop_news(engine); /* members and ended operations belong to the run that this peer leaves */
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    pccl_engine_wake(engine);
 }
 
 void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members, uint32_t count)
@@ -169,7 +179,7 @@ void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members
     engine->members = copy;
     engine->member_count = count;
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    pccl_engine_wake(engine);
 }
 
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance)
@@ -182,7 +192,7 @@ void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *
     gone->next = engine->gone;
     engine->gone = gone;
     uv_mutex_unlock(&engine->lock);
-    wake(engine);
+    pccl_engine_wake(engine);
 }
 
 /* Samples the counters of a known stream, whose socket is open. Caller holds the engine's lock. */

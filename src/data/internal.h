@@ -2,9 +2,10 @@
  * Internals of the engine. A stream is a connection that transfers frames and raw bytes. The streams to or from one
  * other peer form a bundle; any stream with room can take the next message.
  *
- * Everything declared here belongs to the engine's thread, unless a comment mentions the lock.
+ * Everything declared here belongs to the owner of the loop (data/owner.h), which comments call the engine's thread,
+ * unless a comment mentions the lock.
  *
- * Each file calls only files before it in this order: pace, share, inbox, bundle, stream, engine.
+ * Each file calls only files before it in this order: owner, pace, share, inbox, bundle, stream, drive, engine.
  */
 #ifndef PCCL_DATA_INTERNAL_H
 #define PCCL_DATA_INTERNAL_H
@@ -12,6 +13,7 @@
 #include "core/table.h"
 #include "core/list.h"
 #include "data/engine.h"
+#include "data/owner.h"
 #include "data/pace.h"
 #include "data/share.h"
 #include "net/alarm.h"
@@ -114,12 +116,18 @@ struct pccl_engine {
     struct pccl_telemetry_connection ends[PCCL_TELEMETRY_ENDS_MAX]; /* latest ends, as a ring buffer */
     uint64_t end_count;
 
+    struct pccl_owner owner;
+    const struct pccl_socket_wait *watched_by; /* set of a driver that has the loop; NULL: none */
+    const struct pccl_socket_wait *asked_by;   /* the same set, constant once a driver has asked for the loop */
+    bool ended;                                /* the loop ends after the last good-bye */
     struct pccl_reactor reactor;
     uv_prepare_t before_wait;
     uv_idle_t owing; /* active: a wake-up byte could not be sent */
     struct pccl_pipe_bells bells;
     struct pccl_exchange *exchange;
     uint64_t running; /* number of running transfers */
+    uint64_t resting; /* number of running transfers that are at rest */
+    uint64_t visits;  /* number of events that may have changed what the loop watches */
     struct pccl_wire_scratch *scratch;
     struct pccl_hash_key hash;
     struct pccl_table bundles;
@@ -218,5 +226,9 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only);
 void pccl_engine_flush(struct pccl_engine *engine);
 /* Sends the deferred wake-up bytes of pipes. */
 void pccl_engine_ring(struct pccl_engine *engine);
+
+/* ---- drive.c ---- */
+/* Runs the engine's thread. */
+void pccl_engine_thread(void *engine);
 
 #endif

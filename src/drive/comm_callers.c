@@ -70,4 +70,6 @@ void pccl_caller_left(const struct pccl_caller *caller) { present = caller->oute
 
 struct pccl_waiter *pccl_caller_waiter(void) { return &present->waiter; }
 
+bool pccl_caller_owns(const struct pccl_waiter *waiter) { return present != NULL && waiter == &present->waiter; }
+
 uint64_t pccl_caller_thread(void) { return present != NULL ? (uint64_t)(uintptr_t)&present : 0; }

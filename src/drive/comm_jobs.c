@@ -231,6 +231,7 @@ void pccl_comm_op_jobs_stop(struct pccl_communicator *comm)
 void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_comm_op *operation)
 {
     pccl_comm_flush(comm);
+    pccl_engine_wake(comm->data.engine); /* a parked thread need not have seen the stop yet */
     while (operation->job)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
@@ -238,6 +239,8 @@ void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_co
 void pccl_comm_op_jobs_await(struct pccl_communicator *comm)
 {
     pccl_comm_flush(comm);
+    if (comm->data.jobs)
+        pccl_engine_wake(comm->data.engine);
     while (comm->data.jobs)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
@@ -250,7 +253,10 @@ static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, 
     job->started_us = comm->stepped_us;
     job->job.config.instance = op->instance;
     job->job.config.view = op->start_view;
-    pccl_engine_start(comm->data.engine, &job->job);
+    struct pccl_comm_data *data = &comm->data;
+    data->promised = pccl_engine_start(data->engine, &job->job, data->caller_drives);
+    data->wants_loop = data->caller_drives;
+    data->caller_drives = false;
 }
 
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)

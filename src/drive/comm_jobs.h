@@ -28,6 +28,9 @@ struct pccl_comm_op_job {
 struct pccl_comm_data {
     struct pccl_engine *engine;    /* NULL until started */
     struct pccl_comm_op_job *jobs; /* list of jobs that have not been released */
+    bool caller_drives;            /* the launch in progress is followed by a wait on the same thread */
+    bool wants_loop;               /* this wait shall run the engine's loop */
+    bool promised;                 /* the loop waits for it (pccl_engine_start) */
 };
 
 /* ---- effects of the machine ---- */

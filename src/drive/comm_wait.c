@@ -1,9 +1,11 @@
 /*
  * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the machine, so
  * that an answer reaches its caller without a switch to the control thread. The control thread handles the connection's
- * input only while there is no leader. The other threads wait on condition variables.
+ * input only while there is no leader. If it waits for an operation that it has just launched, it also drives the
+ * engine's loop, in the same wait. The other threads wait on condition variables.
  */
 #include "drive/comm_wait.h"
+#include "drive/comm_callers.h"
 #include "drive/comm_progress.h"
 #include "drive/communicator.h"
 
@@ -44,8 +46,17 @@ static void take_out(struct pccl_communicator *comm, const struct pccl_waiter *w
     }
 }
 
+/* Leaves the operation that was launched for a driver to the engine's thread. */
+static void keep_promise(struct pccl_communicator *comm)
+{
+    if (comm->data.promised)
+        pccl_engine_release(comm->data.engine);
+    comm->data.promised = comm->data.wants_loop = false;
+}
+
 static void wait_for_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
+    keep_promise(comm);
     if (!waiter->has_cond)
         waiter->has_cond = uv_cond_init(&waiter->cond) == 0;
     waiter->next = comm->waiting.blocked;
@@ -59,26 +70,70 @@ static void wait_for_signal(struct pccl_communicator *comm, struct pccl_waiter *
     take_out(comm, waiter);
 }
 
+/* Takes the engine's loop for an operation that this thread has just launched, or asks for it. */
+static void begin_driving(struct pccl_communicator *comm, struct pccl_waiter *waiter)
+{
+    struct pccl_comm_data *data = &comm->data;
+    if (!data->wants_loop)
+        return;
+    waiter->drives = data->promised && pccl_engine_drive_begin(data->engine, &comm->waiting.input, true);
+    waiter->asks = !waiter->drives && pccl_engine_ask(data->engine, &comm->waiting.input);
+    data->wants_loop = data->promised = false;
+}
+
+/* Takes the loop if the thread has left it. */
+static void drive_if_free(struct pccl_communicator *comm, struct pccl_waiter *waiter)
+{
+    if (!waiter->asks)
+        return;
+    waiter->drives = pccl_engine_drive_begin(comm->data.engine, &comm->waiting.input, false);
+    waiter->asks = !waiter->drives;
+    if (waiter->drives)
+        pccl_engine_release(comm->data.engine);
+}
+
+/* The thread is not in the loop. */
+static void end_driving(struct pccl_communicator *comm, struct pccl_waiter *waiter)
+{
+    if (waiter->drives)
+        pccl_engine_drive_end(comm->data.engine);
+    if (waiter->asks)
+        pccl_engine_release(comm->data.engine);
+    waiter->drives = waiter->asks = false;
+}
+
+/* Releases the lock, and waits. Returns true if the connection to the master may have input. */
+static bool wait_for_input(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
+{
+    enum pccl_engine_drive news = PCCL_DRIVE_INPUT;
+    pccl_comm_leave(comm);
+    if (waiter->drives)
+        news = pccl_engine_drive(comm->data.engine, &comm->waiting.input, &waiter->fired, left_ms(deadline_us));
+    else
+        pccl_socket_wait_for(&comm->waiting.input, left_ms(deadline_us));
+    pccl_comm_enter(comm);
+    waiter->drives = waiter->drives && news != PCCL_DRIVE_LOST;
+    return news != PCCL_DRIVE_WOKEN;
+}
+
 static void lead(struct pccl_communicator *comm, struct pccl_waiter *waiter, uint64_t deadline_us)
 {
     struct pccl_connection *connection = comm->master.connection;
     waiter->leads = true;
     comm->waiting.is_led = true;
     comm->waiting.leader = waiter;
+    begin_driving(comm, waiter);
     while (!waiter->fired && comm->waiting.leader == waiter && !is_due(deadline_us)) {
-        pccl_comm_leave(comm);
-        pccl_socket_wait_for(&comm->waiting.input, left_ms(deadline_us));
-        pccl_comm_enter(comm);
+        bool has_input = wait_for_input(comm, waiter, deadline_us);
         if (comm->waiting.leader != waiter)
             break; /* replaced because the connection is closing */
-        waiter->steps = true;
-        bool taken = pccl_connection_take(connection);
-        waiter->steps = false;
-        if (!taken && comm->waiting.leader == waiter) {
+        drive_if_free(comm, waiter);
+        if (has_input && !pccl_connection_take(connection) && comm->waiting.leader == waiter) {
             pccl_comm_replace_leader(comm);
             pccl_comm_wake_loop(comm);
         }
     }
+    end_driving(comm, waiter);
     if (comm->waiting.leader == waiter)
         comm->waiting.leader = NULL;
     waiter->leads = false;
@@ -151,7 +206,7 @@ void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter
     if (!waiter || waiter->fired)
         return;
     waiter->fired = true;
-    if (waiter->steps)
+    if (pccl_caller_owns(waiter))
         return;
     if (waiter->leads)
         pccl_socket_wake(&comm->waiting.input);
@@ -165,8 +220,20 @@ void pccl_comm_replace_leader(struct pccl_communicator *comm)
     comm->waiting.leader = NULL;
     if (comm->master.connection && comm->waiting.may_lead)
         (void)pccl_connection_share_input(comm->master.connection, &comm->waiting.input, false);
-    if (leader && !leader->steps && !leader->fired)
+    if (leader && !pccl_caller_owns(leader) && !leader->fired)
         pccl_socket_wake(&comm->waiting.input);
+}
+
+void pccl_comm_drive_next(struct pccl_communicator *comm)
+{
+    comm->data.caller_drives =
+        comm->waiting.may_lead && !comm->waiting.is_led && comm->master.connection && comm->data.engine;
+}
+
+void pccl_comm_drive_over(struct pccl_communicator *comm)
+{
+    comm->data.caller_drives = false;
+    keep_promise(comm);
 }
 
 void pccl_comm_waiting_init(struct pccl_comm_waiting *waiting)
@@ -186,6 +253,8 @@ void pccl_comm_waiting_fini(const struct pccl_comm_waiting *waiting)
 void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     take_out(comm, waiter);
+    keep_promise(comm);
+    end_driving(comm, waiter);
     if (waiter->leads)
         comm->waiting.is_led = false;
     if (comm->waiting.leader == waiter)

@@ -6,6 +6,7 @@
 #include "os/socket_wait.h"
 #include "pccl_collectives.h"
 
+#include <stdatomic.h>
 #include <uv.h>
 
 struct pccl_comm_op;
@@ -13,9 +14,10 @@ struct pccl_communicator;
 
 /* A thread's waiter, which is part of its caller (comm_callers.h). Used under the lock. */
 struct pccl_waiter {
-    bool fired;
-    bool leads; /* its thread reads the master's connection itself */
-    bool steps; /* its thread is inside a step of the machine */
+    atomic_bool fired; /* set under the lock; a driver reads it without */
+    bool leads;        /* its thread reads the master's connection itself */
+    bool drives;       /* it also runs the engine's loop, in which it may be without the lock */
+    bool asks;         /* it has asked for a step of the loop */
     uv_cond_t cond;
     bool has_cond;
     struct pccl_waiter *next;
@@ -49,5 +51,13 @@ void pccl_comm_signal(struct pccl_communicator *comm, struct pccl_waiter *waiter
 void pccl_comm_forget_waiter(struct pccl_communicator *comm, struct pccl_waiter *waiter);
 /* Makes the leader stop because its connection is closing. */
 void pccl_comm_replace_leader(struct pccl_communicator *comm);
+
+/*
+ * Surround a launch that is followed by a wait on the same thread, which then runs the engine's loop itself: the first
+ * before the launch, the second after the wait, or after a failed launch. The lock is held from the first until the
+ * wait.
+ */
+void pccl_comm_drive_next(struct pccl_communicator *comm);
+void pccl_comm_drive_over(struct pccl_communicator *comm);
 
 #endif

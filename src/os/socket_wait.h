@@ -7,7 +7,7 @@
 #include <uv.h>
 
 struct pccl_socket_wait {
-    int set, wake;
+    int set, all, wake; /* `all` is `set` with event loops */
 };
 /* Returns 0 or a negative libuv error. */
 PCCL_MUST_CHECK int pccl_socket_wait_open(struct pccl_socket_wait *wait);
@@ -19,6 +19,14 @@ void pccl_socket_wait_close(const struct pccl_socket_wait *wait);
  * possible, temporarily or on this system.
  */
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on);
+enum { PCCL_SOCKET_INPUT = 1, PCCL_SOCKET_WOKEN = 2, PCCL_SOCKET_LOOP = 4 };
+/*
+ * Makes pccl_socket_wait_for_all also wait until this event loop has something to handle, or ends that.
+ * poll_descriptor: the loop's. Returns false if this is not possible now, or on this system.
+ */
+bool pccl_socket_wait_for_loop(const struct pccl_socket_wait *wait, int poll_descriptor, bool on);
+/* Waits as the next function. Returns which of the three has happened, 0 after the limit or an interruption. */
+int pccl_socket_wait_for_all(const struct pccl_socket_wait *wait, int limit_ms);
 /* Waits for input, a wake-up or the limit (-1: no limit). Clears the wake-up. */
 void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms);
 void pccl_socket_wake(const struct pccl_socket_wait *wait);

@@ -27,10 +27,13 @@ static bool take_out(int set, int descriptor)
 bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t socket, int poll_descriptor, bool on)
 {
     uint32_t events = EPOLLIN | (on ? EPOLLEXCLUSIVE : 0u);
-    if (!on)
-        (void)take_out(wait->set, socket);
-    else if (!add(wait->set, socket, events) && errno != EEXIST)
-        return false;
+    for (int i = 0; i < 2; i++) {
+        int set = i == 0 ? wait->set : wait->all;
+        if (!on)
+            (void)take_out(set, socket);
+        else if (!add(set, socket, events) && errno != EEXIST)
+            return false;
+    }
     if (poll_descriptor < 0)
         return true;
     if (!take_out(poll_descriptor, socket))
@@ -45,10 +48,12 @@ int pccl_socket_wait_open(struct pccl_socket_wait *wait)
     int error = 0;
     pccl_fork_lock();
     wait->set = epoll_create1(EPOLL_CLOEXEC);
+    wait->all = epoll_create1(EPOLL_CLOEXEC);
     wait->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wait->set < 0 || wait->wake < 0 || !add(wait->set, wait->wake, EPOLLIN))
+    if (wait->set < 0 || wait->all < 0 || wait->wake < 0 || !add(wait->set, wait->wake, EPOLLIN) ||
+        !add(wait->all, wait->wake, EPOLLIN))
         error = uv_translate_sys_error(errno);
-    else if (!pccl_fork_remember(wait->set) || !pccl_fork_remember(wait->wake))
+    else if (!pccl_fork_remember(wait->set) || !pccl_fork_remember(wait->all) || !pccl_fork_remember(wait->wake))
         error = UV_ENOMEM;
     pccl_fork_unlock();
     if (error)
@@ -60,18 +65,44 @@ void pccl_socket_wait_close(const struct pccl_socket_wait *wait)
 {
     if (wait->set >= 0)
         pccl_socket_close(wait->set);
+    if (wait->all >= 0)
+        pccl_socket_close(wait->all);
     if (wait->wake >= 0)
         pccl_socket_close(wait->wake);
 }
 
-void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
+enum { LOOP = -1 /* in place of the descriptor of a loop */ };
+
+bool pccl_socket_wait_for_loop(const struct pccl_socket_wait *wait, int poll_descriptor, bool on)
 {
-    struct epoll_event ready[2];
+    struct epoll_event event = {.events = EPOLLIN, .data = {.fd = LOOP}};
+    return on ? epoll_ctl(wait->all, EPOLL_CTL_ADD, poll_descriptor, &event) == 0
+              : take_out(wait->all, poll_descriptor);
+}
+
+static int wait_for(const struct pccl_socket_wait *wait, int set, int limit_ms)
+{
+    struct epoll_event ready[3];
     eventfd_t value;
-    int count = epoll_wait(wait->set, ready, 2, limit_ms); /* if interrupted, the caller checks again */
-    for (int i = 0; i < count; i++)
+    int news = 0, count = epoll_wait(set, ready, 3, limit_ms); /* if interrupted, the caller checks again */
+    for (int i = 0; i < count; i++) {
         if (ready[i].data.fd == wait->wake)
             (void)eventfd_read(wait->wake, &value);
+        news |= ready[i].data.fd == wait->wake ? PCCL_SOCKET_WOKEN
+                : ready[i].data.fd == LOOP     ? PCCL_SOCKET_LOOP
+                                               : PCCL_SOCKET_INPUT;
+    }
+    return news;
+}
+
+int pccl_socket_wait_for_all(const struct pccl_socket_wait *wait, int limit_ms)
+{
+    return wait_for(wait, wait->all, limit_ms);
+}
+
+void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
+{
+    (void)wait_for(wait, wait->set, limit_ms);
 }
 
 void pccl_socket_wake(const struct pccl_socket_wait *wait)
@@ -81,7 +112,7 @@ void pccl_socket_wake(const struct pccl_socket_wait *wait)
 #else
 int pccl_socket_wait_open(struct pccl_socket_wait *wait)
 {
-    *wait = (struct pccl_socket_wait){.set = -1, .wake = -1};
+    *wait = (struct pccl_socket_wait){.set = -1, .all = -1, .wake = -1};
     return UV_ENOSYS;
 }
 
@@ -96,10 +127,24 @@ bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t s
     return false;
 }
 
-void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
+bool pccl_socket_wait_for_loop(const struct pccl_socket_wait *wait, int poll_descriptor, bool on)
+{
+    (void)wait;
+    (void)poll_descriptor;
+    (void)on;
+    return false;
+}
+
+int pccl_socket_wait_for_all(const struct pccl_socket_wait *wait, int limit_ms)
 {
     (void)wait;
     (void)limit_ms;
+    return 0;
+}
+
+void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
+{
+    (void)pccl_socket_wait_for_all(wait, limit_ms);
 }
 
 void pccl_socket_wake(const struct pccl_socket_wait *wait) { (void)wait; }

@@ -198,7 +198,8 @@ PASSING_VOID(MASTER, pccl_master_step, (struct pccl_master * machine, const stru
              (machine, event))
 PASSING(MASTER_LOOP, bool, pccl_searches_has_results, (const struct pccl_searches *searches), (searches))
 
-PASSING_VOID(HAND_OVER, pccl_engine_start, (struct pccl_engine * engine, struct pccl_engine_job *job), (engine, job))
+PASSING(HAND_OVER, bool, pccl_engine_start, (struct pccl_engine * engine, struct pccl_engine_job *job, bool drives),
+        (engine, job, drives))
 PASSING(FIGURES, bool, pccl_engine_link_figures,
         (struct pccl_engine * engine, const struct pccl_id *peer, uint32_t *rtt_us, uint64_t *rate, bool *shared),
         (engine, peer, rtt_us, rate, shared))

@@ -579,7 +579,7 @@ static inline void work_prepare(struct work *work, struct node *node, uint64_t t
         .buffers = {pccl_extents_of(input), pccl_extents_of(result), NULL, 0}};
 }
 
-static inline void work_start(struct work *work) { pccl_engine_start(work->node->engine, &work->job); }
+static inline void work_start(struct work *work) { (void)pccl_engine_start(work->node->engine, &work->job, false); }
 
 static inline void work_stop(struct work *work, enum pccl_job_end end)
 {

@@ -1,0 +1,254 @@
+#include "data/owner.h"
+
+#include "net/clock.h"
+
+enum {
+    LOOK_US = 2000,       /* a parked thread takes a loop that had no driver for this time */
+    DOZE_MAX_US = 100000, /* longest sleep of a parked thread while one driver keeps the loop */
+};
+
+int pccl_owner_init(struct pccl_owner *owner)
+{
+    *owner = (struct pccl_owner){.is = PCCL_OWNER_THREAD};
+    int error = uv_mutex_init(&owner->lock);
+    if (error)
+        return error;
+    error = uv_cond_init(&owner->wanted);
+    if (error)
+        uv_mutex_destroy(&owner->lock);
+    return error;
+}
+
+void pccl_owner_fini(struct pccl_owner *owner)
+{
+    uv_cond_destroy(&owner->wanted);
+    uv_mutex_destroy(&owner->lock);
+}
+
+static bool has_driver(const struct pccl_owner *owner)
+{
+    return owner->is == PCCL_OWNER_STEPS || owner->is == PCCL_OWNER_WAITS;
+}
+
+/* Under the lock. */
+static bool is_driver(const struct pccl_owner *owner)
+{
+    uv_thread_t self = uv_thread_self();
+    return has_driver(owner) && uv_thread_equal(&self, &owner->driver);
+}
+
+/* Makes the parked thread take the loop, unless a driver is faster. Under the lock. */
+static void want_thread(struct pccl_owner *owner)
+{
+    owner->urgent = true;
+    if (owner->is == PCCL_OWNER_NOBODY)
+        uv_cond_signal(&owner->wanted);
+}
+
+/* ---- requests ---- */
+
+/* Under the lock. */
+static bool request(struct pccl_owner *owner, enum pccl_owner_haste haste, bool *promised)
+{
+    owner->requests = true;
+    if (is_driver(owner)) {
+        owner->urgent = owner->urgent || haste != PCCL_OWNER_LATE;
+        return false;
+    }
+    if (owner->is == PCCL_OWNER_NOBODY && haste == PCCL_OWNER_PROMISED) {
+        owner->promises++;
+        *promised = true;
+        return false;
+    }
+    if (owner->is == PCCL_OWNER_NOBODY || has_driver(owner))
+        want_thread(owner);
+    return owner->is == PCCL_OWNER_THREAD || has_driver(owner);
+}
+
+bool pccl_owner_request(struct pccl_owner *owner, enum pccl_owner_haste haste, bool *promised)
+{
+    uv_mutex_lock(&owner->lock);
+    bool wake = request(owner, haste, promised);
+    uv_mutex_unlock(&owner->lock);
+    return wake;
+}
+
+void pccl_owner_release(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    owner->promises--;
+    if (owner->is == PCCL_OWNER_NOBODY)
+        want_thread(owner);
+    uv_mutex_unlock(&owner->lock);
+}
+
+bool pccl_owner_ask(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    bool may = owner->is == PCCL_OWNER_THREAD;
+    owner->asked = owner->asked || may;
+    owner->promises += may;
+    uv_mutex_unlock(&owner->lock);
+    return may;
+}
+
+bool pccl_owner_is_driver(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    bool is = is_driver(owner);
+    uv_mutex_unlock(&owner->lock);
+    return is;
+}
+
+/* ---- the owner ---- */
+
+bool pccl_owner_take_requests(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    owner->requests = owner->urgent = false;
+    bool asked = owner->asked;
+    uv_mutex_unlock(&owner->lock);
+    return asked;
+}
+
+/* ---- drivers ---- */
+
+bool pccl_owner_begin(struct pccl_owner *owner, bool promised)
+{
+    uv_mutex_lock(&owner->lock);
+    bool may = owner->is == PCCL_OWNER_NOBODY;
+    owner->promises -= promised;
+    if (may) {
+        owner->is = PCCL_OWNER_STEPS;
+        owner->drives++;
+        owner->driver = uv_thread_self();
+    }
+    uv_mutex_unlock(&owner->lock);
+    return may;
+}
+
+bool pccl_owner_begin_wait(struct pccl_owner *owner, uint64_t *turn)
+{
+    uv_mutex_lock(&owner->lock);
+    bool may = !owner->requests;
+    if (may)
+        owner->is = PCCL_OWNER_WAITS;
+    *turn = ++owner->turn;
+    uv_mutex_unlock(&owner->lock);
+    return may;
+}
+
+bool pccl_owner_end_wait(struct pccl_owner *owner, uint64_t turn)
+{
+    uv_mutex_lock(&owner->lock);
+    bool still = owner->is == PCCL_OWNER_WAITS && owner->turn == turn;
+    if (still)
+        owner->is = PCCL_OWNER_STEPS;
+    uv_mutex_unlock(&owner->lock);
+    return still;
+}
+
+void pccl_owner_leave(struct pccl_owner *owner, bool is_busy)
+{
+    uv_mutex_lock(&owner->lock);
+    if (is_driver(owner)) {
+        owner->is = PCCL_OWNER_NOBODY;
+        owner->left_us = pccl_now_us();
+        if (is_busy || owner->urgent)
+            want_thread(owner);
+        else if (owner->dozes)
+            uv_cond_signal(&owner->wanted);
+    }
+    uv_mutex_unlock(&owner->lock);
+}
+
+void pccl_owner_end(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    owner->is = PCCL_OWNER_GONE;
+    uv_cond_signal(&owner->wanted);
+    uv_mutex_unlock(&owner->lock);
+}
+
+/* ---- the thread ---- */
+
+void pccl_owner_decline(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    owner->asked = false;
+    uv_mutex_unlock(&owner->lock);
+}
+
+/* Sleeps while a driver has the loop, for longer each time. Takes the loop from one that does not return. */
+static void doze(struct pccl_owner *owner, uint64_t *us, const struct pccl_owner_calls *calls)
+{
+    uint64_t turn = owner->turn;
+    owner->dozes = *us > LOOK_US;
+    bool passed = uv_cond_timedwait(&owner->wanted, &owner->lock, *us * 1000) != 0;
+    owner->dozes = false;
+    bool waits = passed && owner->is == PCCL_OWNER_WAITS && owner->turn == turn;
+    if (waits && *us >= DOZE_MAX_US && calls->has_input(calls->context))
+        owner->is = PCCL_OWNER_THREAD;
+    *us = passed && has_driver(owner) ? (*us * 2 < DOZE_MAX_US ? *us * 2 : DOZE_MAX_US) : LOOK_US;
+}
+
+/* Returns the time after which the thread takes a loop without a driver, from now on. */
+static uint64_t left_us(const struct pccl_owner *owner)
+{
+    uint64_t due_us = owner->left_us + LOOK_US, now_us = pccl_now_us();
+    return due_us > now_us ? due_us - now_us : 0;
+}
+
+/* Under the lock. */
+static enum pccl_owner_return sleep_until_wanted(struct pccl_owner *owner, const struct pccl_owner_calls *calls)
+{
+    enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
+    uint64_t doze_us = LOOK_US;
+    while (owner->is != PCCL_OWNER_THREAD && owner->is != PCCL_OWNER_GONE) {
+        if (owner->is != PCCL_OWNER_NOBODY) {
+            doze(owner, &doze_us, calls);
+        } else if (owner->urgent) {
+            owner->is = PCCL_OWNER_THREAD;
+        } else if (left_us(owner) == 0) {
+            owner->is = PCCL_OWNER_THREAD;
+            returns = owner->promises > 0 ? PCCL_OWNER_RETURNS : PCCL_OWNER_LOOKS;
+        } else {
+            (void)uv_cond_timedwait(&owner->wanted, &owner->lock, left_us(owner) * 1000);
+        }
+    }
+    return owner->is == PCCL_OWNER_GONE ? PCCL_OWNER_ENDS : returns;
+}
+
+enum pccl_owner_return pccl_owner_park(struct pccl_owner *owner, bool is_busy, const struct pccl_owner_calls *calls)
+{
+    enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
+    uv_mutex_lock(&owner->lock);
+    bool asked = owner->asked;
+    owner->asked = false;
+    if (owner->is == PCCL_OWNER_GONE) {
+        returns = PCCL_OWNER_ENDS;
+    } else if (asked && !owner->requests && (owner->promises > 0 || !is_busy)) {
+        owner->is = PCCL_OWNER_NOBODY;
+        owner->left_us = pccl_now_us();
+        owner->urgent = false;
+        calls->parks(calls->context);
+        returns = sleep_until_wanted(owner, calls);
+    }
+    uv_mutex_unlock(&owner->lock);
+    return returns;
+}
+
+void pccl_owner_counts(struct pccl_owner *owner, uint64_t *drives, uint64_t *rescues)
+{
+    uv_mutex_lock(&owner->lock);
+    *drives = owner->drives;
+    *rescues = owner->rescues;
+    uv_mutex_unlock(&owner->lock);
+}
+
+void pccl_owner_count_rescue(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    owner->rescues++;
+    uv_mutex_unlock(&owner->lock);
+}

@@ -1,0 +1,184 @@
+/*
+ * Callers that drive the engine's loop while they wait, through the public functions: alone, beside other threads and
+ * asynchronous operations, with a progress callback, and with a limit. Results are right, and the engine's thread never
+ * finds work of which it should have been told.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "api_world.h"
+#include "drive/communicator.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { COUNT = 16384, TIMES = 200, CALLERS = 3 };
+
+static int start_two(void **state) { return start_world(state, 2, "8192"); }
+static int start_three(void **state) { return start_world(state, 3, "8192"); }
+
+/* A thread of a peer that calls many times. Its assertions are in `wrong`. */
+struct caller {
+    pcclComm_t *comm;
+    int peers, rank;
+    uint64_t tag;
+    bool async;
+    float *elements;
+    uint32_t wrong;
+};
+
+static pcclResult_t reduce(struct caller *caller)
+{
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    pcclAsyncReduceOp_t handle;
+    options.tag = caller->tag;
+    if (!caller->async)
+        return pcclAllReduceWithOptions(caller->elements, caller->elements, COUNT, pcclFloat, pcclSum, &options,
+                                        caller->comm, NULL);
+    pcclResult_t result = pcclAllReduceWithOptionsAsync(caller->elements, caller->elements, COUNT, pcclFloat, pcclSum,
+                                                        &options, caller->comm, &handle);
+    return result == pcclSuccess ? pcclAwaitAsyncReduce(&handle, NULL) : result;
+}
+
+static void call_often(void *argument)
+{
+    struct caller *caller = argument;
+    float sum = (float)(caller->peers * (caller->peers + 1) / 2);
+    for (int i = 0; i < TIMES; i++) {
+        for (size_t k = 0; k < COUNT; k++)
+            caller->elements[k] = (float)(caller->rank + 1);
+        caller->wrong += reduce(caller) != pcclSuccess;
+        for (size_t k = 0; k < COUNT; k++)
+            caller->wrong += caller->elements[k] != sum;
+    }
+}
+
+/* Runs callers of each peer; those with a number in `async` do not block in the launch. */
+static void run(const struct world *world, int callers, uint32_t async)
+{
+    static float elements[PEERS * CALLERS][COUNT];
+    struct caller all[PEERS * CALLERS];
+    uv_thread_t threads[PEERS * CALLERS];
+    int count = 0;
+    for (int rank = 0; rank < world->count; rank++)
+        for (int i = 0; i < callers; i++, count++) {
+            all[count] = (struct caller){.comm = world->peers[rank],
+                                         .peers = world->count,
+                                         .rank = rank,
+                                         .tag = (uint64_t)i,
+                                         .async = async >> i & 1,
+                                         .elements = elements[count]};
+            assert_int_equal(uv_thread_create(&threads[count], call_often, &all[count]), 0);
+        }
+    while (count-- > 0) {
+        (void)uv_thread_join(&threads[count]);
+        assert_int_equal(all[count].wrong, 0);
+    }
+}
+
+static void check_owners(const struct world *world, bool drove)
+{
+    for (int i = 0; i < world->count; i++) {
+        uint64_t drives, rescues;
+        pccl_engine_counts(world->peers[i]->comm->data.engine, &drives, &rescues);
+        assert_int_equal(rescues, 0);
+        assert_true(!drove || drives > 0);
+    }
+}
+
+static void blocking_calls_drive(void **state)
+{
+    struct world *world = *state;
+    run(world, 1, 0);
+    check_owners(world, true);
+}
+
+static void callers_on_several_threads_share_the_loop(void **state)
+{
+    struct world *world = *state;
+    run(world, CALLERS, 0);
+    check_owners(world, false);
+}
+
+static void asynchronous_operations_go_on_beside_blocking_ones(void **state)
+{
+    struct world *world = *state;
+    run(world, CALLERS, 5);
+    check_owners(world, false);
+}
+
+/* ---- interruptions ---- */
+
+static void call_once(void *argument)
+{
+    struct caller *caller = argument;
+    caller->wrong += reduce(caller) != pcclSuccess;
+}
+
+static atomic_uint told;
+
+static void on_progress(const pcclProgress_t *progress, void *user_data)
+{
+    (void)progress;
+    (void)user_data;
+    atomic_fetch_add(&told, 1);
+}
+
+/* The loop is handed over while the callback runs, and the call ends when the other peer comes. */
+static void a_callback_interrupts_a_driver(void **state)
+{
+    struct world *world = *state;
+    static float elements[2][COUNT];
+    struct caller early = {.comm = world->peers[0], .elements = elements[0]},
+                  late = {.comm = world->peers[1], .elements = elements[1]};
+    uv_thread_t thread;
+    run(world, 1, 0); /* the thread is parked now */
+    assert_int_equal(pcclSetProgressCallback(world->peers[0], on_progress, NULL), pcclSuccess);
+    assert_int_equal(uv_thread_create(&thread, call_once, &early), 0);
+    while (atomic_load(&told) == 0)
+        uv_sleep(10);
+    call_once(&late);
+    (void)uv_thread_join(&thread);
+    assert_int_equal(early.wrong + late.wrong, 0);
+    assert_int_equal(pcclSetProgressCallback(world->peers[0], NULL, NULL), pcclSuccess);
+    check_owners(world, true);
+}
+
+static void a_caller_that_goes_leaves_its_operation_to_the_thread(void **state)
+{
+    struct world *world = *state;
+    static float elements[2][COUNT];
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    pcclAsyncReduceOp_t handle;
+    bool done = false;
+    run(world, 1, 0);
+    assert_int_not_equal(pcclAllReduceWithOptionsFor(elements[0], elements[0], COUNT, pcclFloat, pcclSum, &options,
+                                                     world->peers[0], 20, &handle),
+                         pcclSuccess);
+    struct caller late = {.comm = world->peers[1], .elements = elements[1]};
+    call_once(&late); /* ends without a call of the first peer */
+    assert_int_equal(late.wrong, 0);
+    while (!done)
+        assert_int_equal(pcclTestAsyncReduce(&handle, &done), pcclSuccess);
+    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclSuccess);
+    check_owners(world, true);
+}
+
+#define TWO(test) cmocka_unit_test_setup_teardown(test, start_two, end_world)
+#define THREE(test) cmocka_unit_test_setup_teardown(test, start_three, end_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TWO(blocking_calls_drive),
+        THREE(blocking_calls_drive),
+        TWO(callers_on_several_threads_share_the_loop),
+        THREE(asynchronous_operations_go_on_beside_blocking_ones),
+        TWO(a_callback_interrupts_a_driver),
+        TWO(a_caller_that_goes_leaves_its_operation_to_the_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
