@@ -75,6 +75,8 @@
       "bytes in flight of a reduction per peer (twice that with two peers); should exceed bandwidth times round trip") \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
       "memory for data in flight of all reductions together; each reduction always gets its minimum window")           \
+    X(COMMUNICATOR, U32, spin_us, "PCCL_SPIN_US", "50", 0, 1000,                                                       \
+      "microseconds since the last arrival for which a blocking call looks for data before it sleeps; 0: never")       \
     X(COMMUNICATOR, U32, feedback_mib, "PCCL_FEEDBACK_MIB", "4096", 0, 16777216,                                       \
       "memory limit in MiB for the error feedback of all tags together: 8 bytes per element")                          \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \

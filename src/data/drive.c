@@ -1,16 +1,27 @@
 /*
- * Who runs the engine's loop: its thread, or a caller that waits and drives it. Every turn of a driver runs under a
- * guard: an invariant that breaks in it ends the engine, not the caller's call.
+ * The threads that run the engine's loop: the engine's own, or a caller that waits and drives it. Every turn of a
+ * driver runs under a guard: an invariant that breaks in it ends the engine, not the caller's call.
  */
 #include "data/internal.h"
 
+#include "net/clock.h"
 #include "net/guard.h"
 #include "os/socket.h"
+#include "os/thread.h"
 
-/* Returns true if there is work that cannot wait for the next driver. */
+enum {
+    LOOK_AT_SOCKETS = 8, /* rounds of looking at pipes for each look at sockets */
+    MISSES = 4,          /* looks without result after which a driver looks only now and then */
+    TRIED_EVERY = 16,
+};
+
+/*
+ * Returns true if there is work that cannot wait for the next driver, nor for 2 ms: a transfer, or a wake-up byte that
+ * could not be sent. Messages of operations that are not launched here can.
+ */
 static bool is_busy(const struct pccl_engine *engine)
 {
-    return engine->running > engine->resting || uv_backend_timeout(&engine->reactor.loop) == 0;
+    return engine->running > engine->resting || engine->bells.first;
 }
 
 /*
@@ -110,63 +121,175 @@ bool pccl_engine_drive_begin(struct pccl_engine *engine, const struct pccl_socke
         return false;
     if (!engine->watched_by && pccl_socket_wait_for_loop(wait, uv_backend_fd(&engine->reactor.loop), true))
         engine->watched_by = wait;
+    engine->may_look = engine->config.spin_us > 0 && !pccl_thread_is_realtime();
     if (engine->watched_by)
         return true;
     pccl_owner_leave(&engine->owner, true);
     return false;
 }
 
+/* One turn of a driver. */
+struct turn {
+    struct pccl_engine *engine;
+    const struct pccl_socket_wait *wait;
+    const atomic_bool *fired;
+    bool requests; /* the inbox may have some */
+    int news;      /* PCCL_SOCKET_INPUT or PCCL_SOCKET_WOKEN: the turn is over */
+};
+
 /*
- * Handles all that is there. libuv passes the system changes of what it watches at the beginning of a turn, so the last
- * turn before a wait must not be the one that made them.
+ * Handles all pending events. libuv passes changes of its watched events to the system at the beginning of a turn, so
+ * the last turn before a wait must not be the one that made them.
  */
-static void step(void *argument)
+static void handle(struct pccl_engine *engine)
 {
-    struct pccl_engine *engine = argument;
-    uint64_t before;
-    uv_update_time(&engine->reactor.loop);
-    take_requests(engine);
     do {
-        before = engine->visits;
+        engine->unsettled = false;
         (void)uv_run(&engine->reactor.loop, UV_RUN_NOWAIT);
-    } while (engine->visits != before);
+    } while (engine->unsettled);
     pccl_engine_ring(engine);
 }
 
-/* Sleeps until something happens. Returns false if the loop was taken from this driver. */
-static bool sleep_in(struct pccl_engine *engine, const struct pccl_socket_wait *wait, int limit_ms, int *news)
+/* ---- looking ---- */
+
+/* Returns the next stream whose pipe has input, in turn, or NULL. Sets *sockets if a stream has no pipe. */
+static struct pccl_stream *find_input(struct pccl_engine *engine, bool *sockets)
 {
-    uint64_t turn;
-    int due_ms = uv_backend_timeout(&engine->reactor.loop);
-    bool is_limited = limit_ms >= 0 && (due_ms < 0 || limit_ms <= due_ms);
-    if (!pccl_owner_begin_wait(&engine->owner, &turn)) {
-        *news = PCCL_SOCKET_LOOP;
-        return true;
+    struct pccl_stream *first = NULL, *next = NULL;
+    uint32_t at = 0, first_at = 0, next_at = 0;
+    *sockets = false;
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        struct pccl_stream *turn = PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn, *stream = turn;
+        do {
+            at++;
+            *sockets = *sockets || !stream->channel.pipe;
+            bool found = stream->channel.pipe && !stream->waiting && pccl_pipe_has_input(stream->channel.pipe);
+            if (found && !first) {
+                first = stream;
+                first_at = at;
+            }
+            if (found && !next && at > engine->looked) {
+                next = stream;
+                next_at = at;
+            }
+            stream = stream->next_in_bundle;
+        } while (stream != turn);
     }
-    *news = pccl_socket_wait_for_all(wait, is_limited ? limit_ms : due_ms);
-    if (*news == 0)
-        *news = is_limited ? PCCL_SOCKET_WOKEN : PCCL_SOCKET_LOOP;
-    return pccl_owner_end_wait(&engine->owner, turn);
+    engine->looked = next ? next_at : first_at;
+    return next ? next : first;
+}
+
+/* Looks at the sockets, of the loop and of the master. Returns true if the turn is over. */
+static bool look_at_sockets(struct turn *turn)
+{
+    handle(turn->engine);
+    turn->news = pccl_socket_wait_for_all(turn->wait, 0) & ~PCCL_SOCKET_LOOP;
+    return turn->news != 0;
+}
+
+/* Looks until nothing has happened for spin_us. Returns true if something has happened at all. */
+static bool look(struct turn *turn)
+{
+    struct pccl_engine *engine = turn->engine;
+    bool found = false;
+    uint64_t now_us = pccl_now_us(), until_us = now_us + engine->config.spin_us;
+    for (uint32_t round = 1; now_us < until_us; round++) {
+        bool sockets;
+        struct pccl_stream *stream = find_input(engine, &sockets);
+        if (stream)
+            stream->channel.events->visit(&stream->channel, 0);
+        if (stream && pccl_owner_has_requests(&engine->owner))
+            take_requests(engine);
+        if (atomic_load(turn->fired))
+            return true;
+        if ((sockets || round % LOOK_AT_SOCKETS == 0) && look_at_sockets(turn))
+            return true;
+        now_us = pccl_now_us();
+        if (stream) {
+            found = true;
+            until_us = now_us + engine->config.spin_us;
+        } else {
+            pccl_engine_ring(engine);
+            pccl_thread_yield();
+        }
+    }
+    return found;
+}
+
+/* Lets the other sides send wake-up bytes again. */
+static void rearm(const struct pccl_engine *engine)
+{
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        struct pccl_stream *turn = PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn, *stream = turn;
+        do {
+            pccl_stream_watch(stream);
+            stream = stream->next_in_bundle;
+        } while (stream != turn);
+    }
+}
+
+/* Looks as long as that has paid lately, else now and then. */
+static void look_if_it_pays(struct turn *turn)
+{
+    struct pccl_engine *engine = turn->engine;
+    if (!engine->may_look)
+        return;
+    if (engine->misses >= MISSES && ++engine->misses % TRIED_EVERY != 0)
+        return;
+    engine->looks = true;
+    engine->misses = look(turn) ? 0 : engine->misses + 1;
+    engine->looks = false;
+    rearm(engine);
+}
+
+static void step(void *argument)
+{
+    struct turn *turn = argument;
+    struct pccl_engine *engine = turn->engine;
+    uv_update_time(&engine->reactor.loop);
+    if (turn->requests)
+        take_requests(engine);
+    handle(engine);
+    if (!atomic_load(turn->fired))
+        look_if_it_pays(turn);
+}
+
+/* Sleeps until something happens. Returns false if the loop was taken from this driver. */
+static bool sleep_in(struct turn *turn, uint64_t deadline_us)
+{
+    struct pccl_owner *owner = &turn->engine->owner;
+    uint64_t number;
+    int due_ms = uv_backend_timeout(&turn->engine->reactor.loop);
+    uint64_t now_us = pccl_now_us(), left_us = deadline_us > now_us ? deadline_us - now_us : 0;
+    int limit_ms = deadline_us == UINT64_MAX ? -1 : (int)pccl_min_u64((left_us + 999) / 1000, 1 << 30);
+    bool is_limited = limit_ms >= 0 && (due_ms < 0 || limit_ms <= due_ms);
+    turn->requests = !pccl_owner_begin_wait(owner, &number);
+    if (turn->requests)
+        return true;
+    turn->news = pccl_socket_wait_for_all(turn->wait, is_limited ? limit_ms : due_ms);
+    if (turn->news == 0 && is_limited)
+        turn->news = PCCL_SOCKET_WOKEN;
+    return pccl_owner_end_wait(owner, number);
 }
 
 enum pccl_engine_drive pccl_engine_drive(struct pccl_engine *engine, const struct pccl_socket_wait *wait,
-                                         const atomic_bool *fired, int limit_ms)
+                                         const atomic_bool *fired, uint64_t deadline_us)
 {
-    for (;;) {
-        int news;
-        if (!pccl_guard_run(step, engine)) {
+    struct turn turn = {.engine = engine, .wait = wait, .fired = fired, .requests = true};
+    while (!(turn.news & (PCCL_SOCKET_INPUT | PCCL_SOCKET_WOKEN))) {
+        if (!pccl_guard_run(step, &turn)) {
             mark_broken(engine);
             return PCCL_DRIVE_LOST;
         }
         if (atomic_load(fired))
             return PCCL_DRIVE_WOKEN;
-        if (!sleep_in(engine, wait, limit_ms, &news))
+        if (turn.news == 0 && !sleep_in(&turn, deadline_us))
             return PCCL_DRIVE_LOST;
-        if (news & PCCL_SOCKET_INPUT)
-            return PCCL_DRIVE_INPUT;
-        if (news & PCCL_SOCKET_WOKEN)
-            return PCCL_DRIVE_WOKEN;
+        turn.news &= ~PCCL_SOCKET_LOOP;
     }
+    return turn.news & PCCL_SOCKET_INPUT ? PCCL_DRIVE_INPUT : PCCL_DRIVE_WOKEN;
 }
 
 void pccl_engine_drive_end(struct pccl_engine *engine)

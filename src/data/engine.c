@@ -265,7 +265,7 @@ static void on_wake(struct pccl_reactor *reactor)
     struct pccl_engine *engine = PCCL_CONTAINER_OF(reactor, struct pccl_engine, reactor);
     struct pccl_engine_batch batch;
     bool asked = pccl_owner_take_requests(&engine->owner);
-    engine->visits++;
+    engine->unsettled = true;
     pccl_exchange_set_time(engine->exchange, pccl_now_us());
     pccl_inbox_take(engine, &batch);
     for (struct pccl_stream *stream = batch.closed, *next; stream; stream = next) {

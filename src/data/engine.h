@@ -92,6 +92,7 @@ struct pccl_engine_config {
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max, window_bytes;
     uint32_t linger_ms; /* time limit for sending goodbyes */
+    uint32_t spin_us;   /* time since the last news for which a driver looks before it sleeps; 0: never */
 };
 
 /* Starts the engine's thread. Returns 0, or a negative libuv error and a reason. */
@@ -174,16 +175,16 @@ PCCL_MUST_CHECK bool pccl_engine_drive_begin(struct pccl_engine *engine, const s
                                              bool promised);
 enum pccl_engine_drive {
     PCCL_DRIVE_INPUT, /* a shared socket of `wait` has input */
-    PCCL_DRIVE_WOKEN, /* `fired` is set, `wait` was woken, or the limit has passed */
+    PCCL_DRIVE_WOKEN, /* `fired` is set, `wait` was woken, or the deadline has passed */
     PCCL_DRIVE_LOST,  /* this thread no longer owns the loop */
 };
 /*
- * Runs the loop, events included, and sleeps, until one of these happens. Without locks. limit_ms: -1: none. `fired`
- * may be set by events; a thread that sets it must also wake `wait`, unless it is the driver's.
+ * Runs the loop, events included, and sleeps, until one of these happens. Without locks. deadline_us: UINT64_MAX: none.
+ * `fired` may be set by events; a thread that sets it must also wake `wait`, unless it is the driver's.
  */
 PCCL_MUST_CHECK enum pccl_engine_drive pccl_engine_drive(struct pccl_engine *engine,
                                                          const struct pccl_socket_wait *wait, const atomic_bool *fired,
-                                                         int limit_ms);
+                                                         uint64_t deadline_us);
 /* Leaves the loop, if the calling thread still owns it, and wakes the thread if work is left that cannot wait. */
 void pccl_engine_drive_end(struct pccl_engine *engine);
 /* Wakes the thread, which then carries out requests that could have waited for the next driver. */

@@ -127,7 +127,11 @@ struct pccl_engine {
     struct pccl_exchange *exchange;
     uint64_t running; /* number of running transfers */
     uint64_t resting; /* number of running transfers that are at rest */
-    uint64_t visits;  /* number of events that may have changed what the loop watches */
+    bool unsettled;   /* true if the set of watched events has changed, which takes effect in the next turn */
+    bool may_look;    /* true if the driver may poll the pipes before it sleeps */
+    bool looks;       /* true while a driver polls the pipes, so that the other sides need not wake it */
+    uint32_t looked;  /* position of the stream that the last poll found */
+    uint32_t misses;  /* number of polls without success since the last success */
     struct pccl_wire_scratch *scratch;
     struct pccl_hash_key hash;
     struct pccl_table bundles;
@@ -190,7 +194,7 @@ void pccl_bundle_pause(struct pccl_bundle *bundle);
 /* Lets slow streams send, too, if the fast ones have taken no message for a while. */
 void pccl_bundles_lose_patience(struct pccl_engine *engine);
 
-/* Watches the events that the state of the stream requires. Called at the end of a visit. */
+/* Ends a visit: sets the watched events from the state of the stream, unless a driver looks for them. */
 void pccl_stream_watch(struct pccl_stream *stream);
 /* Handles the end of a message, or the point at which only the goodbye remains to be sent. */
 void pccl_stream_sent(struct pccl_stream *stream);

@@ -111,6 +111,14 @@ bool pccl_owner_take_requests(struct pccl_owner *owner)
     return asked;
 }
 
+bool pccl_owner_has_requests(struct pccl_owner *owner)
+{
+    uv_mutex_lock(&owner->lock);
+    bool has = owner->requests;
+    uv_mutex_unlock(&owner->lock);
+    return has;
+}
+
 /* ---- drivers ---- */
 
 bool pccl_owner_begin(struct pccl_owner *owner, bool promised)

@@ -1,6 +1,6 @@
 /*
  * The owner of an engine's loop: the engine's thread, a caller that waits for the result of its operation (the driver),
- * or no thread. Only the owner touches the loop and what belongs to it; ownership passes under one lock, which is held
+ * or no thread. Only the owner touches the loop and its parts; ownership passes under one lock, which is held
  * for a few instructions and never while another function is called.
  *
  * The thread owns the loop at first. It parks when a driver asks for the loop: then it sleeps, and drivers may take the
@@ -26,7 +26,7 @@ enum pccl_owner_is {
     PCCL_OWNER_GONE,   /* the loop has ended, or an invariant broke in it */
 };
 
-/* How soon a request must be seen. */
+/* Urgency of a request. */
 enum pccl_owner_haste {
     PCCL_OWNER_SOON,     /* the owner is woken; without an owner, the thread */
     PCCL_OWNER_PROMISED, /* without an owner nothing happens: the caller drives soon, or calls pccl_owner_release */
@@ -72,6 +72,9 @@ bool pccl_owner_is_driver(struct pccl_owner *owner);
  * the loop. */
 bool pccl_owner_take_requests(struct pccl_owner *owner);
 
+/* Returns true if there are requests that the owner has not taken. */
+bool pccl_owner_has_requests(struct pccl_owner *owner);
+
 /* ---- drivers ---- */
 
 /* Makes the caller the driver and redeems its promise, if it made one. Returns false if the loop has an owner. */
@@ -91,7 +94,7 @@ void pccl_owner_end(struct pccl_owner *owner);
 void pccl_owner_decline(struct pccl_owner *owner);
 enum pccl_owner_return {
     PCCL_OWNER_RETURNS, /* the thread owns the loop: it was woken, or has not parked */
-    PCCL_OWNER_LOOKS,   /* the same, but nobody has woken it */
+    PCCL_OWNER_LOOKS,   /* the same, after 2 ms without a wake-up */
     PCCL_OWNER_ENDS,    /* the loop has ended */
 };
 /* Called under the lock. */

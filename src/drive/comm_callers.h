@@ -40,7 +40,7 @@ void pccl_caller_left(const struct pccl_caller *caller);
 /* Returns the calling thread's waiter, which is not signaled. A thread waits for one event at a time. */
 struct pccl_waiter *pccl_caller_waiter(void);
 
-/* Returns true if the waiter is that of the calling thread. Any thread. */
+/* Returns true if the calling thread owns the waiter. Any thread. */
 bool pccl_caller_owns(const struct pccl_waiter *waiter);
 
 /* Returns a number that identifies the calling thread among all running threads; 0 outside of public calls. */

@@ -108,7 +108,8 @@ enum pccl_status pccl_comm_engine_start(struct pccl_communicator *comm, struct p
                                         .kernels = pccl_kernels_for(pccl_cpu_features()),
                                         .scratch_bytes_max = comm->params.scratch_bytes,
                                         .window_bytes = comm->params.window_bytes,
-                                        .linger_ms = PCCL_COMMUNICATOR_LINGER_MS};
+                                        .linger_ms = PCCL_COMMUNICATOR_LINGER_MS,
+                                        .spin_us = comm->params.spin_us};
     struct pccl_engine_events events = {.context = comm,
                                         .arrived = on_arrived,
                                         .done = on_done,

@@ -70,6 +70,13 @@ static void wait_for_signal(struct pccl_communicator *comm, struct pccl_waiter *
     take_out(comm, waiter);
 }
 
+/* A driver that looks without a wait reads the master's input alone. */
+static void hide_input(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
+{
+    if (waiter->drives && comm->params.spin_us > 0)
+        pccl_connection_hide_input(comm->master.connection, true);
+}
+
 /* Takes the engine's loop for an operation that this thread has just launched, or asks for it. */
 static void begin_driving(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
@@ -79,6 +86,7 @@ static void begin_driving(struct pccl_communicator *comm, struct pccl_waiter *wa
     waiter->drives = data->promised && pccl_engine_drive_begin(data->engine, &comm->waiting.input, true);
     waiter->asks = !waiter->drives && pccl_engine_ask(data->engine, &comm->waiting.input);
     data->wants_loop = data->promised = false;
+    hide_input(comm, waiter);
 }
 
 /* Takes the loop if the thread has left it. */
@@ -90,6 +98,7 @@ static void drive_if_free(struct pccl_communicator *comm, struct pccl_waiter *wa
     waiter->asks = !waiter->drives;
     if (waiter->drives)
         pccl_engine_release(comm->data.engine);
+    hide_input(comm, waiter);
 }
 
 /* The thread is not in the loop. */
@@ -97,6 +106,8 @@ static void end_driving(struct pccl_communicator *comm, struct pccl_waiter *wait
 {
     if (waiter->drives)
         pccl_engine_drive_end(comm->data.engine);
+    if (comm->waiting.leader == waiter)
+        pccl_connection_hide_input(comm->master.connection, false);
     if (waiter->asks)
         pccl_engine_release(comm->data.engine);
     waiter->drives = waiter->asks = false;
@@ -108,7 +119,7 @@ static bool wait_for_input(struct pccl_communicator *comm, struct pccl_waiter *w
     enum pccl_engine_drive news = PCCL_DRIVE_INPUT;
     pccl_comm_leave(comm);
     if (waiter->drives)
-        news = pccl_engine_drive(comm->data.engine, &comm->waiting.input, &waiter->fired, left_ms(deadline_us));
+        news = pccl_engine_drive(comm->data.engine, &comm->waiting.input, &waiter->fired, deadline_us);
     else
         pccl_socket_wait_for(&comm->waiting.input, left_ms(deadline_us));
     pccl_comm_enter(comm);

@@ -254,7 +254,7 @@ void pccl_channel_watch(struct pccl_channel *channel, int input)
         (void)uv_poll_stop(&channel->poll); /* a shared entry (EPOLLEXCLUSIVE) cannot be modified, only removed */
     if (wanted)
         (void)uv_poll_start(&channel->poll, wanted, on_poll); /* can only fail for a closing handle */
-    channel->is_shared = false;
+    channel->is_shared = channel->is_hidden = false;
 }
 
 void pccl_channel_yield(struct pccl_channel *channel) { channel->blocked = channel->watch_output = true; }

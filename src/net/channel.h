@@ -87,6 +87,7 @@ struct pccl_channel {
     uint8_t handles;         /* number of handles that the loop has not released yet */
     int armed;               /* events that `poll` watches */
     bool is_shared;          /* pccl_socket_share_input is on, so `poll` does not see all input */
+    bool is_hidden;          /* pccl_socket_hide_input is on: `poll` sees no input at all */
     bool is_settling;        /* a change of `armed` may take effect only after the current poll */
     int input;               /* with a pipe: events that the owner waits for */
     bool is_limited;

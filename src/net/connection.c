@@ -331,6 +331,16 @@ bool pccl_connection_take(struct pccl_connection *connection)
 
 void pccl_connection_polled(struct pccl_connection *connection) { connection->channel.is_settling = false; }
 
+void pccl_connection_hide_input(struct pccl_connection *connection, bool hide)
+{
+    struct pccl_channel *channel = &connection->channel;
+    bool may_hide = channel->is_shared && !channel->is_settling && connection->state == PCCL_CONNECTION_OPEN;
+    if (hide == channel->is_hidden || (hide && !may_hide))
+        return;
+    bool done = pccl_socket_hide_input(uv_backend_fd(channel->poll.loop), channel->socket, hide);
+    channel->is_hidden = hide && done;
+}
+
 /*
  * libuv 1.45 to 1.48 defers changes of its epoll set to the end of a poll, and no other code may change these entries
  * before that.
@@ -339,6 +349,7 @@ bool pccl_connection_share_input(struct pccl_connection *connection, const struc
 {
     struct pccl_channel *channel = &connection->channel;
     int loop = uv_backend_fd(channel->poll.loop);
+    pccl_connection_hide_input(connection, false);
     if (!on) {
         (void)pccl_socket_share_input(wait, channel->socket, channel->is_shared ? loop : -1, false);
         channel->is_shared = false;

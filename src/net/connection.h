@@ -3,9 +3,9 @@
  * under the owner's lock, on the loop's thread or on a thread that waits for them; the cause of the connection's end;
  * and lists of strangers. net/channel moves the bytes. Knows nothing of the meaning of frames.
  *
- * Threads: all functions run on the loop's thread, except pccl_connection_send, send_message, flush, take and
- * share_input, which any thread that holds the owner's lock (`enter` in the events) may call. Ownership:
- * pccl_connection_create creates a connection, pccl_connection_close releases it, and the loop frees it later.
+ * Threads: all functions run on the loop's thread, except pccl_connection_send, send_message, flush, take,
+ * share_input and hide_input, which any thread that holds the owner's lock (`enter` in the events) may call.
+ * Ownership: pccl_connection_create creates a connection, pccl_connection_close releases it, and the loop frees it later.
  */
 #ifndef PCCL_NET_CONNECTION_H
 #define PCCL_NET_CONNECTION_H
@@ -134,6 +134,11 @@ PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
  * temporarily or always on this system.
  */
 bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on);
+/*
+ * Hides shared input from the loop, or ends that, as pccl_socket_hide_input. On any thread that holds the owner's lock.
+ * Has no effect if the input is not shared, or cannot be hidden now.
+ */
+void pccl_connection_hide_input(struct pccl_connection *connection, bool hide);
 /*
  * Allows the input to be shared from now on. Runs on the loop's thread, with the owner's lock, directly after the loop
  * has polled.

@@ -27,6 +27,11 @@ enum { PCCL_SOCKET_INPUT = 1, PCCL_SOCKET_WOKEN = 2, PCCL_SOCKET_LOOP = 4 };
 bool pccl_socket_wait_for_loop(const struct pccl_socket_wait *wait, int poll_descriptor, bool on);
 /* Waits as the next function. Returns which of the three has happened, 0 after the limit or an interruption. */
 int pccl_socket_wait_for_all(const struct pccl_socket_wait *wait, int limit_ms);
+/*
+ * Hides the input of a shared socket from the event loop, or shows it again: a thread that looks without a wait would
+ * otherwise leave each input to the loop, too. Returns false if this is not possible.
+ */
+bool pccl_socket_hide_input(int poll_descriptor, uv_os_sock_t socket, bool hide);
 /* Waits for input, a wake-up or the limit (-1: no limit). Clears the wake-up. */
 void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms);
 void pccl_socket_wake(const struct pccl_socket_wait *wait);

@@ -43,6 +43,11 @@ bool pccl_socket_share_input(const struct pccl_socket_wait *wait, uv_os_sock_t s
     return true;
 }
 
+bool pccl_socket_hide_input(int poll_descriptor, uv_os_sock_t socket, bool hide)
+{
+    return hide ? take_out(poll_descriptor, socket) : add(poll_descriptor, socket, EPOLLIN | EPOLLEXCLUSIVE);
+}
+
 int pccl_socket_wait_open(struct pccl_socket_wait *wait)
 {
     int error = 0;
@@ -145,6 +150,14 @@ int pccl_socket_wait_for_all(const struct pccl_socket_wait *wait, int limit_ms)
 void pccl_socket_wait_for(const struct pccl_socket_wait *wait, int limit_ms)
 {
     (void)pccl_socket_wait_for_all(wait, limit_ms);
+}
+
+bool pccl_socket_hide_input(int poll_descriptor, uv_os_sock_t socket, bool hide)
+{
+    (void)poll_descriptor;
+    (void)socket;
+    (void)hide;
+    return false;
 }
 
 void pccl_socket_wake(const struct pccl_socket_wait *wait) { (void)wait; }

@@ -11,6 +11,10 @@
 
 /* Starts a thread. Returns 0, or a negative libuv error. */
 PCCL_MUST_CHECK int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument);
+/* Lets other threads of this processor run. */
+void pccl_thread_yield(void);
+/* Returns true if the calling thread has a real-time policy: threads of other policies do not run when it yields. */
+bool pccl_thread_is_realtime(void);
 /* Detaches a thread that will not be joined. */
 void pccl_thread_detach(uv_thread_t thread);
 

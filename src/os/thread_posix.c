@@ -1,6 +1,7 @@
 #include "os/thread.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument)
 {
@@ -21,3 +22,18 @@ void pccl_thread_block_signals(pccl_signals *before)
 void pccl_thread_restore_signals(const pccl_signals *before) { pthread_sigmask(SIG_SETMASK, before, NULL); }
 
 void pccl_thread_detach(uv_thread_t thread) { (void)pthread_detach(thread); }
+
+void pccl_thread_yield(void) { (void)sched_yield(); }
+
+bool pccl_thread_is_realtime(void)
+{
+    int policy;
+#ifdef __linux__
+    policy = sched_getscheduler(0); /* the C library may remember an earlier one */
+#else
+    struct sched_param unused;
+    if (pthread_getschedparam(pthread_self(), &policy, &unused) != 0)
+        return true;
+#endif
+    return policy == SCHED_FIFO || policy == SCHED_RR;
+}

@@ -253,6 +253,44 @@ TEST(input_that_no_thread_takes_is_the_loops)
     end_shared(&wait);
 }
 
+TEST(hidden_input_is_for_the_thread_alone)
+{
+    struct pccl_socket_wait wait;
+    if (share(&wait)) {
+        pccl_connection_hide_input(f.connection, true);
+        write_frame("told");
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        assert_int_equal(f.frames, 0);
+        assert_int_equal(pccl_socket_wait_for_all(&wait, LOOPBACK_HANG_MS), PCCL_SOCKET_INPUT);
+        assert_true(pccl_connection_take(f.connection));
+        assert_int_equal(f.frames, 1);
+        write_frame("told"); /* arrives when no thread looks any longer */
+        pccl_connection_hide_input(f.connection, false);
+        loopback_until(&f.loop, &f.got_frame);
+        f.got_frame = false;
+        pccl_connection_hide_input(f.connection, true);
+        write_frame("told");
+        (void)pccl_connection_share_input(f.connection, &wait, false); /* shows it, too */
+        loopback_until(&f.loop, &f.got_frame);
+        assert_int_equal(f.frames, 3);
+    }
+    end_shared(&wait);
+}
+
+TEST(watching_for_room_shows_hidden_input)
+{
+    struct pccl_socket_wait wait;
+    if (share(&wait)) {
+        pccl_connection_hide_input(f.connection, true);
+        pccl_channel_yield(&f.connection->channel);
+        pccl_connection_arm(f.connection);
+        pccl_connection_hide_input(f.connection, false); /* no effect */
+        write_frame("told");
+        loopback_until(&f.loop, &f.got_frame);
+    }
+    end_shared(&wait);
+}
+
 TEST(the_loop_may_watch_for_room_meanwhile)
 {
     struct pccl_socket_wait wait;

@@ -12,7 +12,6 @@
 #include "api_world.h"
 #include "drive/communicator.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { COUNT = 16384, TIMES = 200, CALLERS = 3 };
@@ -118,16 +117,16 @@ static void call_once(void *argument)
     caller->wrong += reduce(caller) != pcclSuccess;
 }
 
-static atomic_uint told;
+static uv_sem_t told;
 
 static void on_progress(const pcclProgress_t *progress, void *user_data)
 {
     (void)progress;
     (void)user_data;
-    atomic_fetch_add(&told, 1);
+    uv_sem_post(&told);
 }
 
-/* The loop is handed over while the callback runs, and the call ends when the other peer comes. */
+/* The loop is handed over while the callback runs, and the call ends when the other peer calls. */
 static void a_callback_interrupts_a_driver(void **state)
 {
     struct world *world = *state;
@@ -136,14 +135,15 @@ static void a_callback_interrupts_a_driver(void **state)
                   late = {.comm = world->peers[1], .elements = elements[1]};
     uv_thread_t thread;
     run(world, 1, 0); /* the thread is parked now */
+    assert_int_equal(uv_sem_init(&told, 0), 0);
     assert_int_equal(pcclSetProgressCallback(world->peers[0], on_progress, NULL), pcclSuccess);
     assert_int_equal(uv_thread_create(&thread, call_once, &early), 0);
-    while (atomic_load(&told) == 0)
-        uv_sleep(10);
+    uv_sem_wait(&told);
     call_once(&late);
     (void)uv_thread_join(&thread);
     assert_int_equal(early.wrong + late.wrong, 0);
     assert_int_equal(pcclSetProgressCallback(world->peers[0], NULL, NULL), pcclSuccess);
+    uv_sem_destroy(&told);
     check_owners(world, true);
 }
 

@@ -1,6 +1,7 @@
 /* Names, interfaces, forks and sockets: the small parts of net/. */
 #include "unit.h"
 #include "loopback.h"
+#include "net/reactor.h"
 #include "os/fork.h"
 #include "os/interfaces.h"
 #include "os/resolve.h"
@@ -11,6 +12,7 @@
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -313,7 +315,51 @@ TEST(a_wake_ends_a_wait_once)
     close(bare);
 }
 
+TEST(one_wait_is_for_sockets_and_a_loop)
+{
+    struct pccl_socket_wait wait;
+    struct pccl_reactor reactor;
+    static const struct pccl_reactor_events events = {0};
+    if (pccl_socket_wait_open(&wait) == UV_ENOSYS)
+        return;
+    memset(&reactor, 0, sizeof reactor);
+    assert_int_equal(pccl_reactor_open(&reactor, &events), 0);
+    uv_run(&reactor.loop, UV_RUN_NOWAIT);
+    assert_true(pccl_socket_wait_for_loop(&wait, uv_backend_fd(&reactor.loop), true));
+    assert_int_equal(pccl_socket_wait_for_all(&wait, 0), 0);
+    pccl_reactor_wake(&reactor);
+    assert_int_equal(pccl_socket_wait_for_all(&wait, -1), PCCL_SOCKET_LOOP);
+    pccl_socket_wake(&wait);
+    assert_int_equal(pccl_socket_wait_for_all(&wait, -1), PCCL_SOCKET_LOOP | PCCL_SOCKET_WOKEN);
+    uv_run(&reactor.loop, UV_RUN_NOWAIT);
+    assert_int_equal(pccl_socket_wait_for_all(&wait, 0), 0);
+    assert_true(pccl_socket_wait_for_loop(&wait, uv_backend_fd(&reactor.loop), false));
+    pccl_reactor_wake(&reactor);
+    assert_int_equal(pccl_socket_wait_for_all(&wait, 0), 0);
+    pccl_reactor_close(&reactor);
+    pccl_socket_wait_close(&wait);
+}
+
 /* ---- threads ---- */
+
+static void look_at_policy(void *argument)
+{
+    bool *is = argument;
+    struct sched_param lowest = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
+    is[0] = pccl_thread_is_realtime();
+    is[1] = pthread_setschedparam(pthread_self(), SCHED_FIFO, &lowest) != 0 || pccl_thread_is_realtime();
+    pccl_thread_yield();
+}
+
+TEST(a_real_time_thread_is_known)
+{
+    uv_thread_t thread;
+    bool is[2];
+    assert_int_equal(uv_thread_create(&thread, look_at_policy, is), 0);
+    assert_int_equal(uv_thread_join(&thread), 0);
+    assert_false(is[0]);
+    assert_true(is[1]);
+}
 
 static void look_at_mask(void *argument)
 {

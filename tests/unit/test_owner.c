@@ -242,7 +242,7 @@ OWNER_TEST(a_driver_that_does_not_return_loses_the_loop)
     drive_parked();
     assert_true(pccl_owner_begin_wait(&f.owner, &turn));
     while (atomic_load(&f.asked) < 2) /* without input it keeps the loop */
-        uv_sleep(1);
+        sched_yield();
     assert_int_equal(uv_sem_trywait(&f.has_returned), UV_EAGAIN);
     atomic_store(&f.has_input, true);
     until_it_returns();
@@ -262,7 +262,7 @@ OWNER_TEST(a_driver_that_steps_keeps_the_loop)
     while (pccl_now_us() < end_us) {
         assert_true(pccl_owner_begin_wait(&f.owner, &turn)); /* short waits */
         assert_true(pccl_owner_end_wait(&f.owner, turn));
-        uv_sleep(20);
+        sched_yield();
     }
     assert_int_equal(atomic_load(&f.asked), 0);
     pccl_owner_leave(&f.owner, true);
@@ -285,14 +285,14 @@ enum { CALLERS = 3, ROUNDS = 3000 };
 
 static struct {
     struct pccl_owner owner;
-    uv_sem_t wake;               /* stands for the loop's wake-up */
+    uv_sem_t wake;               /* wake-up of the loop */
     uint64_t inside;             /* owners inside; only the owner writes it */
     atomic_uint requested, done; /* requests, and those that an owner has taken */
     atomic_uint pending;
     atomic_bool stop;
 } r;
 
-/* What the owner does: it is alone, and takes all requests. */
+/* Checks that the owner is alone, and takes all requests. */
 static void work_inside(void)
 {
     if (r.inside++ != 0)

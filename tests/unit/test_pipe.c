@@ -709,7 +709,7 @@ PIPE_TEST(room_is_deferred_too)
     assert_false(pccl_pipe_await_room(f.dialed.pipe));
     pccl_pipe_defer(f.taking.pipe, &due);
     for (bool worthwhile = false; !worthwhile; worthwhile = pccl_pipe_has_room(f.dialed.pipe)) {
-        assert_true(pccl_pipe_ring_due(&due)); /* what was read before is not worth a wake-up byte */
+        assert_true(pccl_pipe_ring_due(&due)); /* the bytes read so far are not worth a wake-up byte */
         assert_true(read_some(&f.taking, 1021) > 0);
     }
     assert_int_equal(bells(&f.dialed), 0);
