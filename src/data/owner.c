@@ -232,7 +232,7 @@ enum pccl_owner_return pccl_owner_park(struct pccl_owner *owner, bool is_busy, c
     enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
     uv_mutex_lock(&owner->lock);
     bool asked = owner->asked;
-    owner->asked = false;
+    owner->asked = asked && owner->requests; /* they are handled first */
     if (owner->is == PCCL_OWNER_GONE) {
         returns = PCCL_OWNER_ENDS;
     } else if (asked && !owner->requests && (owner->promises > 0 || !is_busy)) {

@@ -12,6 +12,7 @@
 #include "api_world.h"
 #include "drive/communicator.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 enum { COUNT = 16384, TIMES = 200, CALLERS = 3 };
@@ -167,6 +168,61 @@ static void a_caller_that_goes_leaves_its_operation_to_the_thread(void **state)
     check_owners(world, true);
 }
 
+/* ---- other threads and peers end the wait ---- */
+
+/* Starts a call that no other peer answers, and returns when it drives or sleeps. */
+static uv_thread_t call_alone(struct caller *caller)
+{
+    uv_thread_t thread;
+    uint64_t drives = 0, before = 0, rescues;
+    struct pccl_communicator *comm = caller->comm->comm;
+    pccl_engine_counts(comm->data.engine, &before, &rescues);
+    assert_int_equal(uv_thread_create(&thread, call_once, caller), 0);
+    while (drives <= before) {
+        pccl_engine_counts(comm->data.engine, &drives, &rescues);
+        sched_yield();
+    }
+    return thread;
+}
+
+static void an_abort_by_another_thread_ends_a_driver(void **state)
+{
+    struct world *world = *state;
+    static float elements[COUNT];
+    struct caller caller = {.comm = world->peers[0], .elements = elements};
+    run(world, 1, 0);
+    uv_thread_t thread = call_alone(&caller);
+    assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
+    (void)uv_thread_join(&thread);
+    assert_int_equal(caller.wrong, 1); /* the call has failed */
+    check_owners(world, true);
+}
+
+static void the_end_of_another_peer_ends_a_driver(void **state)
+{
+    struct world *world = *state;
+    static float elements[COUNT];
+    struct caller caller = {.comm = world->peers[0], .elements = elements};
+    run(world, 1, 0);
+    uv_thread_t thread = call_alone(&caller);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    (void)uv_thread_join(&thread);
+    assert_int_equal(caller.wrong, 1);
+    check_owners(world, true);
+}
+
+static void the_end_of_the_communicator_ends_a_driver(void **state)
+{
+    struct world *world = *state;
+    static float elements[COUNT];
+    struct caller caller = {.comm = world->peers[1], .elements = elements};
+    run(world, 1, 0);
+    uv_thread_t thread = call_alone(&caller);
+    assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
+    (void)uv_thread_join(&thread);
+    assert_int_equal(caller.wrong, 1);
+}
+
 #define TWO(test) cmocka_unit_test_setup_teardown(test, start_two, end_world)
 #define THREE(test) cmocka_unit_test_setup_teardown(test, start_three, end_world)
 
@@ -179,6 +235,9 @@ int main(void)
         THREE(asynchronous_operations_go_on_beside_blocking_ones),
         TWO(a_callback_interrupts_a_driver),
         TWO(a_caller_that_goes_leaves_its_operation_to_the_thread),
+        TWO(an_abort_by_another_thread_ends_a_driver),
+        TWO(the_end_of_another_peer_ends_a_driver),
+        TWO(the_end_of_the_communicator_ends_a_driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
