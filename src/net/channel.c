@@ -103,8 +103,7 @@ static void let_go(struct pccl_channel *channel)
 {
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
-    if (channel->pipe)
-        pccl_pipe_ring_now(channel->pipe);
+    pccl_pipe_ring_now(channel->pipe);
     uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* stops watching the socket */
     if (has_kick(channel))
         uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
@@ -138,7 +137,6 @@ void pccl_channel_detach(struct pccl_channel *channel, struct pccl_handover *out
     if (channel->offered && pccl_pipe_is_agreed(channel->offered)) {
         out->pipe = channel->offered;
         channel->offered = NULL;
-        pccl_pipe_prepare(out->pipe);
     }
 }
 
@@ -221,10 +219,7 @@ int pccl_channel_begin(struct pccl_channel *channel, int ready)
 
 static void set_kick(struct pccl_channel *channel, bool wanted)
 {
-    if (wanted)
-        (void)uv_idle_start(&channel->kick, on_kick);
-    else
-        (void)uv_idle_stop(&channel->kick);
+    (void)(wanted ? uv_idle_start(&channel->kick, on_kick) : uv_idle_stop(&channel->kick));
 }
 
 /* Returns the events to watch on the socket. These are wake-up bytes until the pipe has ended. */

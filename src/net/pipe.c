@@ -358,7 +358,7 @@ bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells)
 
 void pccl_pipe_ring_now(struct pccl_pipe *pipe)
 {
-    if (!pipe->is_due)
+    if (!pipe || !pipe->is_due)
         return;
     (void)ring_deferred(pipe); /* if this fails, the end of the socket wakes the other side */
     forget_due(pipe);

@@ -86,7 +86,7 @@ bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe);
 void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /* Sends deferred wake-up bytes. Returns false if one could not be sent: the loop must then call this again soon. */
 PCCL_MUST_CHECK bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells);
-/* Sends the deferred wake-up bytes of one pipe. Call before its socket is closed or passed on. */
+/* Sends the deferred wake-up bytes of one pipe. Call before its socket is closed or passed on. NULL is allowed. */
 void pccl_pipe_ring_now(struct pccl_pipe *pipe);
 /* Returns true if no more input will arrive beyond the bytes in the pipe. */
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe);

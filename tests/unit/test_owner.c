@@ -1,6 +1,6 @@
 /*
- * data/owner: the loop has one owner at a time, and no request is forgotten: every hand-over between the thread,
- * drivers and nobody, and many threads that do all of it at random.
+ * data/owner: hand-overs between the thread and drivers, one by one, and by several threads at random. Each request is
+ * seen by an owner in time, and there is one owner.
  */
 #include "unit.h"
 #include "core/prng.h"
