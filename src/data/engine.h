@@ -115,8 +115,9 @@ void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
 /*
- * Starts the operation. If it cannot be started, the event `failed` follows. drives: if the loop has no owner, the thread is not
- * woken. Then this returns true, and the caller must call pccl_engine_drive_begin or pccl_engine_release soon.
+ * Starts the operation. If it cannot be started, the event `failed` follows. drives: if the loop has no owner, the
+ * thread is not woken. Then this returns true, and the caller must call pccl_engine_drive_begin or pccl_engine_release
+ * soon.
  */
 bool pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job, bool drives);
 void pccl_engine_release(struct pccl_engine *engine);

@@ -417,7 +417,7 @@ void pccl_engine_flush(struct pccl_engine *engine)
             struct pccl_engine_job *job = engine->noted;
             engine->noted = job->next_noted;
             pccl_engine_ring(engine);
-            tell(engine, job);
+            report_progress(engine, job);
         } else if (may_resume(engine)) {
             engine->room = pccl_exchange_room(engine->exchange);
             pccl_streams_resume(engine, false);
