@@ -196,6 +196,7 @@ static bool look(struct turn *turn)
     uint64_t now_us = pccl_now_us(), until_us = now_us + engine->config.spin_us;
     for (uint32_t round = 1; now_us < until_us; round++) {
         bool sockets;
+        const uint64_t visits = engine->visits;
         struct pccl_stream *stream = find_input(engine, &sockets);
         if (stream)
             stream->channel.events->visit(&stream->channel, 0);
@@ -206,7 +207,7 @@ static bool look(struct turn *turn)
         if ((sockets || round % LOOK_AT_SOCKETS == 0) && look_at_sockets(turn))
             return true;
         now_us = pccl_now_us();
-        if (stream) {
+        if (engine->visits != visits) {
             found = true;
             until_us = now_us + engine->config.spin_us;
         } else {

@@ -130,6 +130,7 @@ struct pccl_engine {
     bool unsettled;   /* true if the set of watched events has changed, which takes effect in the next turn */
     bool may_look;    /* true if the driver may poll the pipes before it sleeps */
     bool looks;       /* true while a driver polls the pipes, so that the other sides need not wake it */
+    uint64_t visits;  /* number of visits to streams */
     uint32_t looked;  /* position of the stream that the last poll found */
     uint32_t misses;  /* number of polls without success since the last success */
     struct pccl_wire_scratch *scratch;

@@ -325,6 +325,7 @@ static void on_readable(struct pccl_stream *stream)
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_stream *stream = stream_of(channel);
+    stream->engine->visits++;
     pccl_exchange_set_time(stream->engine->exchange, pccl_now_us());
     int news = pccl_channel_begin(channel, ready);
     if (news & UV_WRITABLE)
