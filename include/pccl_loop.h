@@ -95,8 +95,8 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
  * pcclInvalidUsage    the communicator is closed; or the state could not be synchronized, for the reason in the message
  * pcclPendingAsyncOps operations have been launched and not yet awaited
  * pcclTimeout         fewer than min_peers after wait_ms; or as for the calls below
- * others              the results of pcclConnect after connect_ms, or at once if the master does not accept the token; the
- *                     results of pcclUpdateTopology and pcclSynchronizeSharedState
+ * others              the results of pcclConnect after connect_ms, or at once if the master does not accept the token;
+ *                     the results of pcclUpdateTopology and pcclSynchronizeSharedState
  * pcclExpelled (ext.) this peer was removed in three consecutive synchronizations, for example for different tensors
  */
 PCCL_EXPORT pcclResult_t pcclLoopNext(pcclLoop_t *loop, pcclResult_t outcome, pcclLoopStep_t *step);

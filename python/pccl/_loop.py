@@ -355,7 +355,7 @@ def loop(
     state: a SharedState, a dictionary of buffers by name, or None. min_peers: with 1, a peer that is alone continues.
     timeout: seconds to wait for min_peers; then raises TimeoutError_. connect_timeout: seconds in which to begin
     attempts to join; one attempt can last up to connect_retry_ms if the other side accepts connections and then closes
-    them. A token that the master does not accept ends the loop at once. first_step: the index of the first step of a new run.
-    options: options of the communicator.
+    them. A token that the master does not accept ends the loop at once. first_step: the index of the first step of a
+    new run. options: options of the communicator.
     """
     return Loop(address, state, min_peers, timeout, connect_timeout, first_step, options)

@@ -5,7 +5,8 @@
  *
  * Threads: all functions run on the loop's thread, except pccl_connection_send, send_message, flush, take,
  * share_input and hide_input, which any thread that holds the owner's lock (`enter` in the events) may call.
- * Ownership: pccl_connection_create creates a connection, pccl_connection_close releases it, and the loop frees it later.
+ * Ownership: pccl_connection_create creates a connection, pccl_connection_close releases it, and the loop frees it
+ * later.
  */
 #ifndef PCCL_NET_CONNECTION_H
 #define PCCL_NET_CONNECTION_H
