@@ -244,7 +244,7 @@ def test_refused(address):
             make(outer=outer)
     assert make(outer=sgd()).diloco.outer == Nesterov(0.5, 0.0)
     assert make(outer=sgd(momentum=0.9)).diloco.outer == SGD(0.5, 0.9)
-    with pytest.raises(pccl.DTypeError, match="others are"):
+    with pytest.raises(pccl.DTypeError, match="but other parameters are torch tensors"):
         DiLoCo(comm, {"a": torch.zeros(3), "b": [1.0]}, inner_steps=1)
     with pytest.raises(pccl.LayoutError, match="layout"):
         DiLoCo(comm, {"a": torch.zeros(3, 3).to_sparse()}, inner_steps=1)

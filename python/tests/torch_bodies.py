@@ -709,7 +709,7 @@ def misuse():
         fails(lambda: dist.recv(given, size - 1), "refused")
     fails(lambda: dist.all_reduce(torch.ones(4, dtype=torch.float8_e4m3fnuz)), "cannot reduce")
     places = [torch.empty(2 if odd else 4) for _ in range(size)]
-    fails(lambda: dist.all_gather(places, torch.ones(4)), "pccl" if not odd else "its place")
+    fails(lambda: dist.all_gather(places, torch.ones(4)), "pccl" if not odd else "but its output has 2")
     nothing_left = torch.ones(4)
     dist.all_reduce(nothing_left)
     assert torch.equal(nothing_left, torch.full((4,), float(size)))
