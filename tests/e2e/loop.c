@@ -1,6 +1,7 @@
 /*
  * loop BIT TAGS COUNT IN_FLIGHT: admit newcomers, agree on the step, reduce with retry, report;
- * until stopped. With IN_FLIGHT 0 the retry is made here, and each failed round is reported. Each
+ * until stopped. With IN_FLIGHT 0 the retry is made here, and each failed round is reported; with the
+ * option blocking, each operation is a blocking call, whose caller moves its data. Each
  * peer adds 1 << BIT in element 0 and the same numbers elsewhere, so the result shows its
  * contributors and whether it is right. Newcomers get the step by a maximum over all members, in
  * place of the shared state.
@@ -14,6 +15,7 @@ struct sums {
     struct loop loop; /* must be the first member */
     uint64_t bit, tags, count;
     int in_flight;
+    bool blocking;
     int64_t *send, *recv;
     pcclReduceOpDescriptor_t *entries;
 };
@@ -116,6 +118,19 @@ static pcclResult_t reduce_by_hand(struct sums *sums, pcclReduceInfo_t *info)
     return result;
 }
 
+/* Makes one blocking call after the other, each until it succeeds. */
+static pcclResult_t reduce_blocking(const struct sums *sums, pcclReduceInfo_t *info)
+{
+    pcclResult_t result = pcclSuccess;
+    for (uint64_t tag = 0; tag < sums->tags && result == pcclSuccess; tag++) {
+        pcclReduceOpDescriptor_t *entry = &sums->entries[tag];
+        while ((result = pcclAllReduce(entry->sendbuf, entry->recvbuf, &entry->descriptor, sums->loop.comm, info)) ==
+               pcclRankConnectionLost)
+            report_failure(&sums->loop, 1);
+    }
+    return result;
+}
+
 static pcclResult_t make_sums(struct loop *loop)
 {
     struct sums *sums = (struct sums *)loop;
@@ -127,9 +142,13 @@ static pcclResult_t make_sums(struct loop *loop)
         for (uint64_t i = 1; i < sums->count; i++)
             send[i] = (int64_t)(loop->step * 7 + tag + i);
     }
-    pcclResult_t result = sums->in_flight == 0 ? reduce_by_hand(sums, &info)
-                                               : pcclAllReduceMultipleWithRetry(sums->entries, sums->tags, loop->comm,
-                                                                                &info, sums->in_flight);
+    pcclResult_t result;
+    if (sums->blocking)
+        result = reduce_blocking(sums, &info);
+    else if (sums->in_flight == 0)
+        result = reduce_by_hand(sums, &info);
+    else
+        result = pcclAllReduceMultipleWithRetry(sums->entries, sums->tags, loop->comm, &info, sums->in_flight);
     if (result == pcclSuccess)
         report_step(sums, start_us, &info);
     return result;
@@ -181,7 +200,8 @@ void do_loop(struct command *command)
         .bit = number(command, 0),
         .tags = number(command, 1),
         .count = number(command, 2),
-        .in_flight = (int)number(command, 3)};
+        .in_flight = (int)number(command, 3),
+        .blocking = option(command, "blocking") != NULL};
     sums.send = calloc(sums.tags * sums.count, sizeof *sums.send);
     sums.recv = calloc(sums.tags * sums.count, sizeof *sums.recv);
     sums.entries = calloc(sums.tags, sizeof *sums.entries);

@@ -15,8 +15,8 @@ def in_both_sizes(test):
     return test
 
 
-def start_loop(peer, bit, tags=4, in_flight=2, count=SMALL):
-    return peer.start("loop", bit, tags, count, in_flight)
+def start_loop(peer, bit, tags=4, in_flight=2, count=SMALL, blocking=False):
+    return peer.start("loop", bit, tags, count, in_flight, *(["blocking"] if blocking else []))
 
 
 def start_loops(peers, first_bit=0, **shape):

@@ -5,7 +5,8 @@ import time
 import harness
 from harness import LOST, SLOW, SUCCESS, TOO_FEW
 from harness import check, equal, figure, say
-from phases import PATIENT, PHASES
+from loops import all_right, more_steps, start_loops
+from phases import PATIENT, PHASES, STRICT
 from phases import agree, go_on, kill_in, knew, losses, members, named, phase_launched_last, start, stop_in
 
 
@@ -304,6 +305,24 @@ def churn(run, in_flight):
     check(not differing, f"different bits in steps {differing}")
     say(f"{len(seen)} steps")
     figure("ms from kill to the next good step", max(gaps) / 1000, "ms")
+
+
+def test_drivers(run):
+    """Callers in blocking calls of 64 KiB move the data themselves. One is stopped for a moment, one is killed, one is
+    stopped until it is removed: the others continue each time, with right results."""
+    peers = start(run, 5, **STRICT)
+    loops = start_loops(peers, tags=2, count=8 << 10, blocking=True)
+    peers[0].stop()
+    peers[0].resume()
+    more_steps(loops, world=5)
+    peers[1].kill()
+    more_steps(loops[:1] + loops[2:], world=4)
+    peers[2].stop()
+    more_steps(loops[:1] + loops[3:], world=3)
+    peers[2].kill()
+    all_right(loops)
+    losses_reported = [failure for loop in loops[:1] + loops[3:] for failure in loop.failures]
+    check(losses_reported, "no call failed, so no peer was lost inside one")
 
 
 def test_churn(run):
