@@ -15,8 +15,8 @@
 
 /*
  * Fills `waits` with the members that have not contributed to the tiny operation whose outcome `from` waits for.
- * Returns their number, limited to PCCL_TELEMETRY_WAITS_MAX, or 0 while most members are missing, because in that case
- * the waiting ones are only early.
+ * Returns their number, limited to PCCL_TELEMETRY_WAITS_MAX, or 0 while most members are missing, because then the
+ * waiting members are merely early.
  */
 static uint32_t find_absent(struct pccl_master *m, const struct pccl_remote *from,
                             const struct pccl_msg_sight *telemetry, struct pccl_seen_wait *waits)

@@ -18,7 +18,8 @@ enum {
 };
 
 /*
- * Returns true if the peer waits in a quiet call. It then runs no operation, and operations of others end without it.
+ * Returns true if the peer waits in a quiet call. Such a peer runs no operation, and no other peer needs it to finish
+ * one.
  */
 static bool is_in_quiet_call(const struct pccl_remote *remote)
 {
@@ -54,7 +55,7 @@ static const struct pccl_witness *fresh_witness(const struct pccl_master *m, con
 }
 
 /*
- * Among the senders over slow links of the ring, returns the report with the most bytes left to send; NULL if no
+ * Considers the members that send over slow ring links. Returns the report with the most bytes left to send; NULL if no
  * operation is under way.
  */
 static const struct pccl_witness *find_delayed(const struct pccl_master *m, const struct pccl_peer_group *group)
@@ -83,8 +84,8 @@ static uint64_t time_us(uint64_t bytes, uint64_t rate)
 }
 
 /*
- * Returns true if finishing along the present ring takes longer than restarting along the better one by at least a
- * quarter of the latter time plus GAIN_US_LEAST.
+ * Returns true if finishing along the present ring takes at least 1.25 times as long as a restart along the better one,
+ * plus GAIN_US_LEAST.
  */
 static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
 {
@@ -146,7 +147,7 @@ static void note_direction(struct pccl_master *m, const struct pccl_remote *from
 
 /*
  * Records the rate of a slow link, in both directions if the ring uses both, because a verdict may name the wrong one.
- * If no optimization has tested the other links, they are assumed to have the usual rate until traffic shows another.
+ * If no optimization has tested the other links, they are assumed to have the usual rate until traffic shows otherwise.
  * Returns false if out of memory.
  */
 static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_verdict_entry *entry,
@@ -211,7 +212,7 @@ static void restore(struct pccl_figure *figure, const struct pccl_figure *known)
 
 /*
  * Restores the figures of a link that recovered while the ring used it. A link that the ring has left keeps its low
- * figure until a test or traffic shows another, so that the ring does not oscillate.
+ * figure until a test or traffic shows otherwise, so that the ring does not oscillate.
  */
 void pccl_master_slow_link_is_over(struct pccl_master *m, struct pccl_peer_group *group,
                                    const struct pccl_verdict_entry *entry)

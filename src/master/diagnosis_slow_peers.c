@@ -16,7 +16,7 @@ enum {
      */
     COOL_DOWN_LIMITS = 4,
     DOUBLINGS_MAX = 6,
-    GOOD_COOL_DOWNS = 4, /* number of further cool-down lengths after which an expulsion is forgotten */
+    GOOD_COOL_DOWNS = 4, /* an expulsion is forgotten this many cool-down lengths after the cool-down */
 };
 
 /* Returns true if this class of verdict can lead to an expulsion. */

@@ -12,8 +12,8 @@ static uint32_t position_of(const void *context, const struct pccl_id *id)
 }
 
 /*
- * Returns true if the member takes part in the operation. For a pair, all members of the group count: one end always
- * arrives first, so only the waits of others show a problem.
+ * Returns true if the member takes part in the operation. For a pair, returns true for all members of the group: one
+ * end always arrives first, so only the waits of other members show a problem.
  */
 static bool takes_part(const void *context, uint32_t position, const struct pccl_instance *instance)
 {

@@ -99,8 +99,8 @@ struct pccl_figures {
 };
 
 /*
- * Copies the state as of the machine's last step, in bounded time. `all` includes peers, groups and waits. Returns
- * false if out of memory, with nothing to free.
+ * Copies the state as of the machine's last step, in bounded time. With `all`, also copies peers, groups and waits.
+ * Returns false if out of memory, with nothing to free.
  */
 PCCL_MUST_CHECK bool pccl_figures_take(struct pccl_master *master, bool all, const struct pccl_memory *memory,
                                        struct pccl_figures *figures);

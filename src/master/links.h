@@ -8,7 +8,7 @@
  *   avoided   the ring changes to one without it, if one exists (links_avoided.c)
  *   given up  it was not restored in time: another ring, no direct exchange, or one end is removed (links_failed.c)
  *
- * topology.h handles the speed of links, verdicts.h compares them.
+ * topology.h handles the speeds of links, and verdicts.h finds slow links by comparison.
  */
 #ifndef PCCL_MASTER_LINKS_H
 #define PCCL_MASTER_LINKS_H
@@ -62,9 +62,9 @@ void pccl_master_forget_links(struct pccl_master *m, const struct pccl_remote *g
 void pccl_master_note_direct_use(struct pccl_master *m, struct pccl_peer_group *group, const struct pccl_operation *op);
 /* Ends the hubs that have been idle for too many updates. Call when an update is decided. */
 void pccl_master_age_hubs(struct pccl_master *m);
-/* Fills in the present hubs of the group. There is no hub if its size does not allow hubs. */
+/* Fills in the present hubs of the group. A group whose size does not allow hubs has no hub. */
 void pccl_master_list_hubs(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_cost *cost);
-/* Returns true if this link is one of a present hub, even if no view lists that hub yet. */
+/* Returns true if this link belongs to a present hub, even if no view lists that hub yet. */
 bool pccl_master_is_link_of_hub(const struct pccl_master *m, const struct pccl_remote *from,
                                 const struct pccl_remote *to);
 /* Requests the missing links of the group's hubs. */
@@ -76,7 +76,7 @@ void pccl_master_take_over_hubs(struct pccl_peer_group *group);
 
 /*
  * Handles link reports. `link_lost` is evidence of a death, of a failed path between living peers, or that a newcomer
- * is not warm (not reachable for all its neighbors). `link_up` reports that the link is up or that a figure has
+ * is not warm (not reachable by all of its neighbors). `link_up` reports that the link is up or that a figure has
  * changed, and cancels the evidence.
  */
 void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg);

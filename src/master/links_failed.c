@@ -25,8 +25,8 @@ static bool lacks(const struct pccl_master *m, const struct pccl_edge *edge, con
 }
 
 /*
- * Returns true if there is more evidence than the sender's report that this end is unreachable: a report of this end,
- * including one that it accepts no links; a failed dial of the master; or reports of most of the group. A sender that
+ * Returns true if there is more evidence than the sender's report that this end is unreachable: a report from this end,
+ * even one that it accepts no links; a failed dial by the master; or reports from most of the group. A sender that
  * cannot dial proves nothing. Accepts evidence that was fresh when the edge failed and all later evidence, regardless
  * of how long the edge has settled and how often its sender has repeated the report.
  */
@@ -51,11 +51,11 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
 }
 
 /*
- * Gives up an edge of the ring (PROTOCOL 9.4): changes to another ring if one exists, or else removes one end. The
- * rules, in this order: the dialed end if it reports that it accepts no links, the end with fewer good edges, the end
- * that does not answer, the younger end. A sender whose report is not confirmed is removed instead. Before that, the
- * master waits, for the silence limit at most, while its own dial of the other end is under way or that end has not
- * answered.
+ * Gives up an edge of the ring (PROTOCOL 9.4): changes to another ring if one exists, or else removes one end. The end
+ * that is removed is the first of these: the dialed end if it reports that it accepts no links, the end with fewer good
+ * edges, the end that does not answer, the younger end. A sender whose report is not confirmed is removed instead.
+ * Before that, the master waits, for the silence limit at most, while its own dial of the other end is under way or
+ * that end has not answered.
  */
 static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct pccl_remote *from,
                          struct pccl_remote *to)
@@ -77,7 +77,7 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
     }
     uint32_t bad_from, bad_to;
     pccl_master_count_bad_links(m, from, to, &bad_from, &bad_to);
-    /* Only a shortage of the dialed end matters: an edge whose sender cannot dial is never confirmed. */
+    /* Only a shortage at the dialed end matters, because an edge whose sender cannot dial is never confirmed. */
     bool remove_from =
         !confirmed || (!lacks(m, edge, to) &&
                        (bad_from > bad_to || (bad_from == bad_to && has_answered && from->arrival > to->arrival)));

@@ -1,6 +1,6 @@
 /*
- * Chooses the hubs. The need for a hub is known when an operation is committed: by then all members have called it, and
- * `done` describes it.
+ * Chooses the hubs. Whether an operation needs hubs is known when it is committed: by then all members have called it,
+ * and `done` describes it.
  */
 #include "master/links_internal.h"
 
@@ -93,8 +93,8 @@ static void bar(struct pccl_master *m, struct pccl_hub *hub)
 }
 
 /*
- * Ends the hubs that only all-to-alls have requested: without one of them the rest are useless, and a failure of their
- * links should have no effect.
+ * Ends the hubs that only all-to-alls have requested. If one of them is missing, the others are useless, and failures
+ * of their links should have no effect.
  */
 static void end_hubs_of_all(struct pccl_peer_group *group)
 {

@@ -45,7 +45,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     group->ring[group->ring_count++] = remote;
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
-    remote->decision_known = remote->decision_sent = group->decisions; /* earlier decisions were not sent to it */
+    remote->decision_known = remote->decision_sent = group->decisions; /* earlier decisions count as sent and known */
     pccl_master_unqueue(m, remote);
     note_ring_change(m, group);
     m->member_count++;

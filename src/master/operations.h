@@ -102,7 +102,7 @@ void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *g
  * be held and no earlier view unacknowledged.
  */
 void pccl_master_await_again(struct pccl_master *m, struct pccl_peer_group *group);
-/* Forgets the outcomes that every present member has acknowledged. Call after a change of the ring. */
+/* Forgets the outcomes that every present member has acknowledged. Call after the ring has changed. */
 void pccl_master_advance_stable(struct pccl_master *m, struct pccl_peer_group *group);
 /* Stage of a step (state.h): drops the operations of ended eras, whose outcomes no member needs. */
 void pccl_master_forget_ended_eras(struct pccl_master *m);
@@ -144,7 +144,7 @@ PCCL_MUST_CHECK bool pccl_master_set_result(struct pccl_master *m, struct pccl_o
                                             const struct pccl_bytes *result);
 /*
  * Record the lone aborts reported after a restart, and remove members over the limit: two steps, so that the first
- * reporter is not blamed for an end that others confirm.
+ * reporter is not blamed for an abort that others confirm.
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op);
 void pccl_master_judge_lone_aborts(struct pccl_master *m);

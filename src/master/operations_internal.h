@@ -13,7 +13,7 @@ void pccl_master_drop_operations_of(struct pccl_master *m, struct pccl_peer_grou
 void pccl_master_drop_departed_pairs(struct pccl_master *m, struct pccl_peer_group *group);
 /*
  * Records a lone abort. Returns true if the member has ended too many operations that no other member has finished; the
- * member is then removed.
+ * caller then removes the member.
  */
 PCCL_MUST_CHECK bool pccl_master_exceeds_lone_aborts(struct pccl_master *m, struct pccl_remote *from,
                                                      struct pccl_operation *op);

@@ -113,8 +113,8 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
 /* ---- links ---- */
 
 /*
- * Returns the first place, starting at `after`, whose member needs a link from place `from`; subgroup->count if none
- * does.
+ * Returns the first place, starting at `after`, whose member needs a link from the member at place `from`;
+ * subgroup->count if no member does.
  */
 static uint32_t next_wanted(const struct pccl_subgroup *subgroup, uint32_t from, uint32_t after)
 {

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /*
- * Limits how far one report may be ahead of all others. Members can miss a few recoveries, but never hundreds, so a
+ * Maximum by which one report may be ahead of all others. Members can miss a few recoveries, but never hundreds, so a
  * report that is further ahead is false, and would use up the run's epochs.
  */
 enum { INC_AHEAD_MAX = 64 * PCCL_INC_SPREAD };
@@ -300,7 +300,7 @@ static uint32_t count_here(const struct pccl_master *m, const struct pccl_report
 }
 
 /*
- * Returns true if two members have failed to dial this peer. A single member is believed, too, but only about one peer,
+ * Returns true if two members have failed to dial this peer. A single member is also believed, but only about one peer,
  * because it may lie about peers that reconnect later. If only one member has reported, it is always believed.
  */
 static bool is_dead(const struct pccl_master *m, const struct pccl_id *id, uint32_t here)

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-/* Limit of inc in reports, so that a next epoch exists. */
+/* Maximum inc in a report, so that a next epoch exists. */
 #define INC_MOST (UINT32_MAX - PCCL_INC_SPREAD)
-/* Limit of the numbers of rounds and outcomes. These begin at 0 and grow by one, so valid ones are far below it. */
+/* Maximum number of a round or an outcome. Numbers begin at 0 and grow by one, so valid ones are far lower. */
 #define COUNTER_MOST (UINT64_MAX / 4)
 
 /* ---- contents ---- */

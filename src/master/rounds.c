@@ -19,10 +19,10 @@ static bool all_voted(const struct pccl_master *m, uint8_t kind)
 }
 
 /*
- * Returns true if some member has voted and every missing one is untried: the first of a new group, without a call so
- * far. Such a member needed no link to be admitted, so no other member has confirmed that it works. Once all others
- * have voted, its time for the first call is limited, because otherwise any peer that reaches the master's port could
- * block the run forever. For other members the round waits as long as they live (RELIABILITY).
+ * Returns true if some member has voted and every missing member is untried: it is the first of a new group and has
+ * made no call yet. Such a member needed no link to be admitted, so no other member has confirmed that it works. Once
+ * all others have voted, its time for the first call is limited, because otherwise any peer that reaches the master's
+ * port could block the run forever. For other members the round waits as long as they live (RELIABILITY).
  */
 static bool only_untried_are_missing(const struct pccl_master *m, uint8_t kind)
 {
@@ -126,7 +126,7 @@ static void conclude_update(struct pccl_master *m)
     if (added != NULL && pccl_master_eligible(m) > 0)
         added_count = admit_all(m, added);
     pccl_master_age_hubs(m);
-    struct pccl_text why, costs; /* no operation is under way that a new view would abort */
+    struct pccl_text why, costs; /* no operation is under way, so the new view aborts none */
     uint32_t adopted = pccl_master_adopt_rings(m, &why), moved = pccl_master_review_costs(m, &costs);
     if (added_count > 0)
         pccl_text_format(&why, "%u admitted", added_count);

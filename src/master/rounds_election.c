@@ -99,7 +99,7 @@ static bool beats(const struct pccl_ballot *ballots, const struct tally *a, cons
 
 /*
  * Finds the winner. Returns false if no candidate has this revision. A content may be tallied again from a later
- * ballot, but with fewer votes, so that tally cannot win. Usually all members have the same content and there is one
+ * ballot, but that tally has fewer votes, so it cannot win. Usually all members have the same content and there is one
  * tally.
  */
 static bool find_winner(const struct pccl_ballot *ballots, uint32_t count, uint64_t revision, uint32_t *winner)

@@ -1,5 +1,5 @@
 /*
- * Election of the shared state's content, and the consequence for each member with other content (PROTOCOL 10.5). Pure:
+ * Election of the shared state's content, and its consequences for members with other content (PROTOCOL 10.5). Pure:
  * the result depends only on the votes, not on their order.
  */
 #ifndef PCCL_MASTER_ROUNDS_ELECTION_H
@@ -9,7 +9,7 @@
 
 enum pccl_strategy { PCCL_ENFORCE_POPULAR, PCCL_RECEIVE_ONLY, PCCL_SEND_ONLY }; /* pcclSharedStateSyncStrategy_t */
 
-/* Reason for which a ballot is expelled. */
+/* Reason why a ballot is expelled. */
 enum pccl_expulsion {
     PCCL_NOT_EXPELLED,
     PCCL_EXPELLED_JUMPS,        /* its revision is above the next one */
@@ -50,7 +50,7 @@ struct pccl_election {
 
 /* Elects the content that all members will have. `next`: the group's next revision, or 0 for any. count > 0. */
 struct pccl_election pccl_elect(struct pccl_ballot *ballots, uint32_t count, uint64_t next);
-/* Describes the reason for which this ballot is expelled. */
+/* Describes why this ballot is expelled. */
 void pccl_describe_expulsion(struct pccl_text *reason, const struct pccl_ballot *ballot,
                              const struct pccl_election *election);
 /* Returns true if others may fetch the elected content from this member. Valid after ELECTED. */

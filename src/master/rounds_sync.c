@@ -10,8 +10,8 @@
  *
  * Equal digests prove equal content only if all members are honest, because other content with the same digest can be
  * constructed. Therefore, if a member fetches, the members that voted for the elected content send its proof
- * (state/state.h), and the proof of the majority is accepted. A member with another proof cannot be a donor, so a liar
- * gains no more from a forged digest than from its vote.
+ * (state/state.h), and the proof of the majority is accepted. A member with another proof cannot be a donor, so a
+ * forged digest gains a liar no more than its vote does.
  *
  * A restarted master has no state of the round: members vote again with their present content, and the election is
  * repeated.

@@ -12,7 +12,7 @@
 void pccl_master_note_shortage(struct pccl_master *m, struct pccl_remote *from, struct pccl_bytes reason);
 /* Records whether the sender of a vote can take part. `unable` is the reason if it cannot; otherwise empty. */
 void pccl_master_note_ability(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, struct pccl_bytes unable);
-/* Returns true if a member cannot take part, and describes it in `words`. Call when all of the group have voted. */
+/* Returns true if a member cannot take part, and describes it in `words`. Call when the whole group has voted. */
 PCCL_MUST_CHECK bool pccl_master_some_are_unable(const struct pccl_peer_group *group, uint8_t kind,
                                                  struct pccl_text *words);
 /* Returns true if the peer has reported a shortage since `since_us`. */

@@ -14,9 +14,9 @@ enum {
     PCCL_TALLY_KINDS = PCCL_COLLECTIVES + 1, /* the last one is for operations without a known descriptor */
     PCCL_TALLY_REASONS = PCCL_REFUSAL_DRAINED + 1,
     PCCL_TALLY_LATENCIES = 7, /* number of bounds; one more bucket counts longer times */
-    PCCL_TALLY_SPANS = 60,    /* number of spans that are kept, which cover ten minutes */
+    PCCL_TALLY_SPANS = 60,    /* number of spans kept, which cover ten minutes */
     PCCL_TALLY_SPAN_US = 10000000,
-    PCCL_TALLY_STEPS = 64, /* number of the latest training steps that are kept */
+    PCCL_TALLY_STEPS = 64, /* number of recent training steps kept */
 };
 
 /* Upper bounds of the latency buckets, in microseconds. */

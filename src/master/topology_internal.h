@@ -10,11 +10,11 @@
 void pccl_master_note_unreachable(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /*
  * Sets tuning.share, the fraction of the tested rates that operations achieve, from the better half of the ring's
- * links. If a shared resource such as the processors limits the speed, this prevents links that are only tested from
+ * links. If a shared resource, such as the processors, limits the speed, this prevents links that were only tested from
  * looking better than links in use.
  */
 void pccl_master_calibrate_tests(struct pccl_peer_group *group);
-/* Resets the members' parts in the tests at the start of an optimization. */
+/* Resets the test state of all members at the start of an optimization. */
 void pccl_master_begin_tests(struct pccl_peer_group *group);
 /* Begins all tests that can begin. Returns false if no test is running and no test can begin. */
 PCCL_MUST_CHECK bool pccl_master_run_tests(struct pccl_master *m, struct pccl_peer_group *group);

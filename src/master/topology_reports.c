@@ -1,6 +1,6 @@
 /*
- * Representations of a group: a problem for the solver, which identifies members by number, and a text, for members
- * that request it, for the log and for the driver's file.
+ * Represents a group in two forms: as a problem for the solver, which identifies members by number, and as a text for
+ * members that request it, for the log and for the driver's file.
  */
 #include "master/links.h"
 #include "master/output.h"

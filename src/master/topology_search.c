@@ -4,8 +4,8 @@
  * when all groups have.
  *
  * If a ring is not proven to be the best, the search continues in the background, and the next joint topology call
- * adopts its result, unless the membership or the ring has changed by then. After a change of figures, an update starts
- * a short search and waits for it, so that a group can leave a link that became slow.
+ * adopts its result, unless the membership or the ring has changed by then. If figures have changed, an update starts a
+ * short search and waits for it, so that a group can leave a link that has become slow.
  */
 #include "master/links.h"
 #include "master/shortages.h"

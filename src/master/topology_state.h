@@ -9,7 +9,7 @@
 struct pccl_master_test {
     bool running;     /* true if it loads the path to another member, and its report is awaited */
     bool loaded;      /* true if another member loads the path to it */
-    bool became_free; /* true if it has become free to load or be loaded */
+    bool became_free; /* true if it is available again, as either end of a test */
     bool excluded;    /* true if it did not report in time, so that this optimization skips it */
     uint64_t number, begun_us, until_us;
     struct pccl_id to;

@@ -8,8 +8,8 @@
  * path. Only paths without a fresh figure are tested. No test begins after the time limit of the optimization; the next
  * optimization tests the remaining paths.
  *
- * The tests of a member end when it dies, and a member that does not report in time is excluded from further tests.
- * Both cost only the paths of that member, because the lost time is added to the time of the others.
+ * The tests of a member end when it dies, and a member that does not report in time is excluded from further tests. In
+ * both cases only the paths of that member lose tests, because the lost time is added to the time for the others.
  */
 #include "core/ticket.h"
 #include "master/shortages.h"
@@ -101,7 +101,7 @@ static void note_inconclusive(struct pccl_master *m, struct pccl_remote *from, s
         put(m, figure, PCCL_FIGURE_NONE, 0, 0);
 }
 
-/* Returns true if the link has no figure, or no fresh one. */
+/* Returns true if the link has no fresh figure. */
 static bool is_stale(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_figure *figure = pccl_master_find_figure(from, to);
@@ -174,7 +174,7 @@ void pccl_master_calibrate_tests(struct pccl_peer_group *group)
         const struct pccl_figure *figure =
             pccl_master_find_figure(group->ring[i], group->ring[(i + 1) % group->ring_count]);
         if (figure == NULL || figure->tested_rate == 0)
-            continue; /* changes of the others would have been reported */
+            continue; /* if other figures had changed, they would have been reported */
         shares[pccl_min_u64(1000, figure->rate * 1000 / figure->tested_rate)]++;
         count++;
     }

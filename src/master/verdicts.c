@@ -25,7 +25,7 @@ static const struct pccl_seen_link *find_link(const struct pccl_seen_link *links
     return NULL;
 }
 
-/* Returns the time that operations took within the report's window. A link may be idle for the rest. */
+/* Returns the time that operations took within the report's window. Links may be idle for the rest of the window. */
 static uint64_t time_of(const struct pccl_msg_sight *telemetry)
 {
     uint64_t window_us = telemetry->window_ms * UINT64_C(1000);
@@ -122,7 +122,10 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
     return true;
 }
 
-/* Sets the time since which the verdict is sufficient for an expulsion, or resets it if the last comparison was not. */
+/*
+ * Sets the time since which the verdict has sufficed for an expulsion; resets it if the last comparison did not
+ * suffice.
+ */
 static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
     if (!entry->holds || !entry->enough)

@@ -3,7 +3,7 @@
  * link, peer or computation that slows the group. Pure, and independent of the rest of the master: the simulator runs
  * it with the reports of modeled groups.
  *
- * Each peer's figures are durations on its own clock, so no two clocks are compared. A peer or a link is judged by
+ * Each peer measures durations on its own clock, so no two clocks are compared. A peer or a link is judged by
  * comparison with the others at the same time. A comparison yields suspicions. A suspicion becomes a verdict when
  * several consecutive comparisons confirm it, and ends when several do not.
  */
@@ -73,7 +73,7 @@ struct pccl_verdict_entry {
     uint32_t hits, misses;      /* numbers of consecutive comparisons that confirmed it, and that did not */
     uint64_t number;            /* number of a verdict */
     uint64_t since_us;
-    uint64_t enough_us;        /* time since which it is a verdict with `enough`; 0 if it is not */
+    uint64_t enough_us;        /* time since which it has been a verdict with `enough`; 0 if it is not one */
     uint64_t rate, usual_rate; /* slow link, last confirmation: its rate and the usual rate in bytes per second, or 0 */
     /* For the caller (slow links, diagnosis_slow_links.c). */
     /* version of the last ring for which a search without the link was requested; 0: none */

@@ -79,8 +79,8 @@ static void add_waiters(struct pccl_text *text, const struct complaints *all)
 }
 
 /*
- * Returns true if most participants do not wait. They are still computing, and the waiting peers were early. The number
- * of complaints does not show this, because in a ring each peer waits only for its neighbors.
+ * Returns true if most participants do not wait. In that case they are still computing, and the waiting peers are
+ * merely early. The number of complaints does not show this, because in a ring each peer waits only for its neighbors.
  */
 static bool most_compute(const struct pccl_judgment *j, const struct pccl_instance *instance)
 {

@@ -39,7 +39,10 @@ struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum p
                                                  const struct pccl_id *peer, const struct pccl_id *other,
                                                  const struct pccl_text *evidence);
 
-/* Finds the cause of hanging operations (verdicts_hang.c). Returns true if one hangs: other figures are meaningless. */
+/*
+ * Finds the cause of hanging operations (verdicts_hang.c). Returns true if one hangs; other figures are then
+ * meaningless.
+ */
 PCCL_MUST_CHECK bool pccl_verdicts_look_for_hangs(struct pccl_judgment *j);
 /* Find slow peers and slow links (verdicts_slow.c). */
 void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j);

@@ -1,5 +1,5 @@
 /*
- * Finds peers and links that are slower than the others. All figures are durations on one peer's own clock.
+ * Finds peers and links that are slower than the others. Each duration is measured on a single peer's clock.
  *
  * Computation: operations of all members end at about the same time for all, so a member that enters late spends less
  * time in them than the others. Links: the busy time per byte of each link forms a matrix. One bad cell is a slow link,
@@ -14,7 +14,7 @@
 
 enum {
     OPERATIONS_LEAST = 6,  /* minimum number of operations for a comparison of entry times */
-    LATE_US_LEAST = 50000, /* minimum time by which a late member enters after the others */
+    LATE_US_LEAST = 50000, /* a late member enters at least this long after the others */
     STALLED_LEAST = 300,   /* minimum share of the time in which a peer was stalled, in thousandths */
     LINK_BYTES_LEAST = 128 << 10,
     LOSS_BYTES_LEAST = 16 << 10,
@@ -50,13 +50,15 @@ static uint64_t nth(uint64_t *values, uint32_t count, uint32_t n)
     return values[n];
 }
 
-/* Returns true if `others`, the number of members whose own reports agree, is at least two and most of the others. */
+/*
+ * `others` is the number of other members whose own reports agree. Returns true if it is at least two and a majority.
+ */
 static bool are_most(const struct pccl_judgment *j, uint32_t others)
 {
     return others >= 2 && 2 * others >= j->witnesses->count;
 }
 
-/* Adds a suspicion. With `enough`, this comparison is sufficient to expel the peer if the verdict persists. */
+/* Adds a suspicion. `enough`: this comparison suffices to expel the peer if the verdict persists. */
 static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer, bool enough,
                     const struct pccl_text *evidence)
 {
@@ -140,7 +142,7 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
 
 static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-/* Returns the median distance of the other peers from the usual value. */
+/* Returns the median deviation of the other peers from the usual value. */
 static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const struct pace *but, uint64_t usual_us,
                                  uint64_t *values)
 {
@@ -298,7 +300,7 @@ static uint64_t loss_of(const struct cell *cell) { return cell->loss; }
 
 static uint64_t lately_of(const struct cell *cell) { return cell->link->lately_us; }
 
-/* Returns the median, weighted by votes; of two middle values the lower or the upper one. */
+/* Returns the median, weighted by votes. If there are two middle values, returns the lower or the upper one. */
 static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct cell *), bool upper)
 {
     uint64_t low = UINT64_MAX, high = 0, all = 0;
@@ -459,8 +461,8 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
 }
 
 /*
- * Returns true if the peer is an end of every bad link. Otherwise the peers may be at two sites, and a ring passes
- * between these once in each direction.
+ * Returns true if the peer is an end of every bad link. Otherwise the peers may be at two sites, because a ring passes
+ * between two sites once in each direction.
  */
 static bool is_end_of_all_bad(const struct matrix *matrix, uint32_t peer)
 {

@@ -49,7 +49,7 @@ struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum p
     entry->enough = entry->seen && entry->enough;
     entry->seen = true;
     if (entry->holds)
-        return entry; /* a verdict stays as it was sent to the members */
+        return entry; /* a verdict keeps the class that was sent to the members */
     entry->class = class;
     entry->peer = *peer;
     entry->other = *other;

@@ -1,6 +1,6 @@
 /*
- * Answers waiting members (PROTOCOL 9.6) with the members that have not entered the call, and the calls in which those
- * wait.
+ * Answers waiting members (PROTOCOL 9.6) with the members that have not entered the call, and the calls in which these
+ * members wait.
  */
 #include "master/operations.h"
 #include "master/output.h"
@@ -28,7 +28,9 @@ static bool is_silent(const struct pccl_master *m, const struct pccl_remote *rem
     return m->now_us - pccl_min_u64(m->now_us, remote->received_us) > m->config.heartbeat_ms * UINT64_C(2000);
 }
 
-/* Returns the call in which the member waits, as far as the master knows, or call NONE. Quiet calls have priority. */
+/*
+ * Returns the call in which the member waits, as far as the master knows, or call NONE. A quiet call takes precedence.
+ */
 static struct pccl_msg_where call_of(const struct pccl_master *m, const struct pccl_remote *remote)
 {
     const struct pccl_instance *instance = &remote->where.instance;
@@ -145,7 +147,9 @@ static bool is_same_call(const struct step *a, const struct step *b)
     return a->call.call != PCCL_CALL_SYNC || a->by->group == b->by->group;
 }
 
-/* Returns true if this wait is the only call of the member, because a single thread makes its calls. */
+/*
+ * Returns true if the member can make no other call during this wait, because a single thread makes all of its calls.
+ */
 static bool does_nothing_else(const struct pccl_remote *remote, const struct pccl_msg_where *own)
 {
     return remote->where.call == own->call && remote->where.several == 0;

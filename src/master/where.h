@@ -1,6 +1,6 @@
 /*
- * Explains every wait (PROTOCOL 9.6): informs waiting members of the members that have not entered their call, and of
- * the calls in which those wait.
+ * Explains every wait (PROTOCOL 9.6): informs waiting members which members have not entered their call, and in which
+ * calls those members wait.
  */
 #ifndef PCCL_MASTER_WHERE_H
 #define PCCL_MASTER_WHERE_H
