@@ -1,7 +1,8 @@
 /*
- * Table of the operations that other peers have launched and this peer has not. Bulk operations meet on the data links
- * and tiny operations at the master, so without announcements an instance that was launched as both would wait forever.
- * A receive from any peer chooses among announced bulk sends and the tiny sends that the master has offered.
+ * Table of the operations that other peers have launched and this peer has not. The parts of a bulk operation meet on
+ * the data links, the parts of a tiny operation at the master. Without announcements, an instance that some peers
+ * launched as bulk and others as tiny would therefore wait forever. A receive from any peer chooses among announced
+ * bulk sends and the tiny sends that the master has offered.
  */
 #include "peer/announcements.h"
 #include "peer/members.h"
@@ -51,7 +52,7 @@ void pccl_peer_drop_announcement(struct pccl_peer *p, struct pccl_announcement *
 /*
  * Returns true if the instance may still be launched here. The announcing peer may be at most one era ahead, because no
  * era ends without this peer's vote. A newcomer knows no era before its welcome, and members may learn of its admission
- * before that.
+ * earlier.
  */
 static bool is_of_interest(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
@@ -104,8 +105,8 @@ static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_inst
 }
 
 /*
- * Stores an announcement. Those of peers that are not members yet take at most half of the table, and never replace an
- * announcement from a member.
+ * Stores an announcement. Announcements from peers that are not members yet take at most half of the table, and never
+ * replace an announcement from a member.
  */
 static void keep(struct pccl_peer *p, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {

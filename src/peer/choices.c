@@ -8,7 +8,7 @@
 
 enum {
     /*
-     * number of eras without a use after which a tag's choice is dropped; a caller may begin several eras per step, by
+     * a tag's choice is dropped after this many eras without a use; a caller may begin several eras per step, by
      * updates and synchronizations
      */
     ERAS_KEPT = 64,

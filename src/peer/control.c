@@ -400,9 +400,9 @@ void pccl_peer_master_received(struct pccl_peer *p, const struct pccl_frame *fra
 }
 
 /*
- * Handles undecodable bytes: closes the connection, and gives up at the second invalid message in a series of losses,
- * because the master resends the message on every connection. A wrong checksum may be an error of the path and does not
- * count.
+ * Handles undecodable bytes: closes the connection, and gives up after the second invalid message in a series of
+ * losses, because the master resends the message on every connection. A wrong checksum may be an error of the path and
+ * does not count.
  */
 void pccl_peer_master_garbage(struct pccl_peer *p, const struct pccl_peer_event *event)
 {

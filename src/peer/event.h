@@ -225,7 +225,7 @@ struct pccl_peer_event {
     enum pccl_peer_event_kind kind;
     enum pccl_call call; /* CALL, WITHDRAW */
     uint64_t now_us;
-    uint64_t thread;                  /* CALL, LAUNCH, OP_AWAIT: number of the calling thread; 0: unknown */
+    uint64_t thread;                  /* CALL, LAUNCH, OP_AWAIT: number of the calling thread; 0 if unknown */
     uint64_t subgroup;                /* SUBGROUP_CLOSE: name of the subgroup */
     struct pccl_peer_op *op;          /* OP_*; LAUNCH: set if the result is OK */
     const struct pccl_launch *launch; /* LAUNCH */

@@ -23,7 +23,7 @@
 /*
  * Returns true if a launch must be refused because this peer is alone. A restarted master reports the end of a round
  * before the views that this peer missed, so the answer may include members that this peer's view lacks. In that case
- * the launch is numbered like theirs, and the missing view aborts it for all.
+ * the launch gets the same number as at the other members, and the missing view aborts it for all.
  */
 static bool has_too_few_peers(const struct pccl_peer *p)
 {
@@ -44,7 +44,9 @@ static bool is_root(const struct pccl_peer *p, const struct pccl_descriptor *des
     return pccl_id_equal(&descriptor->root, &p->config.id);
 }
 
-/* Returns true if the payload fits the number of members in the launch or, if it lists none, `world` members. */
+/*
+ * Returns true if the payload fits the number of members that the launch lists or, if it lists none, `world` members.
+ */
 static bool has_fitting_payload(const struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world)
 {
     world = launch->members != NULL ? launch->member_count : world;
@@ -177,7 +179,7 @@ static void begin(struct pccl_peer *p, struct pccl_peer_op *op)
 
 /*
  * Begins the operation unless its caller gives it up or expects other members than the view has (PROTOCOL 5.1). In
- * these cases it never starts, and the master is requested to abort it for all.
+ * these cases it never starts, and the peer requests an abort for all from the master.
  */
 static void start(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_launch *launch)
 {
@@ -215,7 +217,7 @@ static enum pccl_status check(const struct pccl_peer *p, const struct pccl_launc
 }
 
 /*
- * Names, counts and adds the operation, which is decided already if its outcome has arrived. `world` is the number of
+ * Names, counts and adds the operation, which is already decided if its outcome has arrived. `world` is the number of
  * participants.
  */
 static enum pccl_status add(struct pccl_peer *p, const struct pccl_launch *launch, uint32_t world,
@@ -240,7 +242,7 @@ static enum pccl_status add(struct pccl_peer *p, const struct pccl_launch *launc
     struct pccl_peer_op *tombstone = p->tombstone_count > 0 ? pccl_peer_find_instance(p, &instance) : NULL;
     uint32_t needed = launch->followed ? 2 : 1;
     if (p->op_count - p->tombstone_count + p->followed_count + needed > PCCL_OPS_PER_PEER_MAX)
-        /* also if there is a tombstone for it, because launching it makes room for another tombstone */
+        /* even if a tombstone for it exists, because launching it makes room for another tombstone */
         return PCCL_LIMIT;
     if (tombstone != NULL) {
         PCCL_ASSERT(tombstone->state == PCCL_OP_TOMBSTONE);

@@ -151,7 +151,7 @@ void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reas
 
 /* ---- requests of the master ---- */
 
-/* Handles the answer to `want_link`. Returns false if the link is no longer needed. */
+/* Handles the answer to `want_link`: returns false if the link is no longer needed. */
 static bool is_still_needed(const struct pccl_peer *p, struct pccl_peer_link *link)
 {
     if (link == NULL)
@@ -307,7 +307,8 @@ uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_
 }
 
 /*
- * Resets the requests after a restart of the master, which requests its links again and must be asked again for others.
+ * Resets the requests after a restart of the master. The master requests its links again, and this peer must ask again
+ * for the others.
  */
 void pccl_peer_forget_warm_ups(struct pccl_peer *p)
 {
@@ -325,8 +326,8 @@ static bool view_wants(const struct pccl_peer *p, const struct pccl_id *id)
 }
 
 /*
- * Adjusts the links to the membership and the ring. Call after every change of these. Links outside the ring are added
- * when the master requests them.
+ * Adjusts the links to the membership and the ring. Call whenever one of these has changed. Links outside the ring are
+ * added when the master requests them.
  */
 void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view)
 {
@@ -507,7 +508,7 @@ void pccl_peer_tick_links(struct pccl_peer *p)
 
 /* ---- accepting links ---- */
 
-/* Returns the ticket that the master gives a peer which must dial this one. It also proves that peer's id. */
+/* Returns the ticket that the master gives to a peer that must dial this one. It also proves that peer's id. */
 struct pccl_id pccl_peer_ticket(const struct pccl_peer *p, const struct pccl_id *from)
 {
     return pccl_ticket(&p->config.link_key, from, &p->config.id);

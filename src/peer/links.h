@@ -14,8 +14,8 @@ void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *
 /* Handles SHORTAGE (event.h). */
 void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason);
 /*
- * Add or remove a subgroup that needs the link to this peer. pccl_peer_want_link returns false if out of memory; the
- * peer has then given up.
+ * Add or remove a subgroup that needs the link to this peer. If out of memory, pccl_peer_want_link gives up the run and
+ * returns false.
  */
 PCCL_MUST_CHECK bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id);
@@ -25,8 +25,8 @@ void pccl_peer_forget(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_forget_warm_ups(struct pccl_peer *p);
 /*
  * Begin and end a bulk send to this member. The link is wanted during the send and, if it is up, for `send_idle_ms`
- * after it. Requests unknown addresses from the master. pccl_peer_send_begins returns false if out of memory; the peer
- * has then given up.
+ * after it. If the addresses are unknown, pccl_peer_send_begins requests them from the master. If out of memory, it
+ * gives up the run and returns false.
  */
 PCCL_MUST_CHECK bool pccl_peer_send_begins(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id);
@@ -37,8 +37,8 @@ void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id);
 PCCL_MUST_CHECK bool pccl_peer_can_send_to(struct pccl_peer *p, const struct pccl_id *id);
 /*
  * Returns the time since which this peer has had the member's addresses but no link to it; UINT64_MAX if the link is up
- * or the addresses are unknown. *how is the way in which the last attempt ended; 0 if there was none, or this host
- * lacked memory or a descriptor.
+ * or the addresses are unknown. Sets *how to the way in which the last attempt ended, or to 0 if there was none or this
+ * host lacked memory or a descriptor.
  */
 uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how);
 /*
@@ -50,7 +50,7 @@ void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view);
 bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id);
 /* Handles the end of an incoming connection: reports it to the master, because the sender may not have noticed. */
 void pccl_peer_end_gone(struct pccl_peer *p, const struct pccl_peer_event *event);
-/* Reports the latest such ends to a restarted master, which may not have forwarded them. */
+/* Reports these ends again to a restarted master, because the previous one may not have forwarded them. */
 void pccl_peer_resend_gone(struct pccl_peer *p);
 /* Handles the end of a connection at its other end: ends it here, unless a newer one has replaced it. */
 void pccl_peer_link_gone(struct pccl_peer *p, const struct pccl_msg_link_gone *gone);

@@ -1,6 +1,6 @@
 /*
- * Member lists: the members of this peer's group in canonical order (by admission). There is a list of the view, and a
- * list of the last call that returned, on which callers rely. A list is immutable, and shared by all references.
+ * Member lists: the members of this peer's group in canonical order (by admission). One list is of the current view;
+ * another is of the last call that returned, and callers rely on it. A list is immutable and reference-counted.
  */
 #ifndef PCCL_PEER_MEMBER_LIST_H
 #define PCCL_PEER_MEMBER_LIST_H
@@ -26,7 +26,7 @@ void pccl_peer_free_member_lists(struct pccl_peer *p);
 
 /* Returns true if the members of the view are exactly these, in this order. */
 bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count);
-/* Describes the difference: peers that are missing in the view, and members of the view that are new. */
+/* Describes the difference: peers that are missing from the view, and members of the view that are new. */
 void pccl_peer_describe_members(const struct pccl_peer *p, const struct pccl_id *members, uint32_t count,
                                 struct pccl_text *words);
 

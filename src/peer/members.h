@@ -6,7 +6,7 @@
 
 /*
  * Removes members, then adds members in any order. Returns MEMORY, with the list unchanged, or MALFORMED if an id is in
- * the list twice; after that the list must not be used.
+ * the list twice; the list must then not be used.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_peer_change_members(struct pccl_peer *p, const struct pccl_id *removed,
                                                           uint32_t removed_count, const struct pccl_member *added,

@@ -1,6 +1,5 @@
 /*
- * Table of the operations at a peer by instance and by tag, the list of outcomes in order of decision, and the launches
- * of each tag.
+ * Operations of a peer, by instance and by tag; outcomes in order of decision; and the number of launches of each tag.
  */
 #include "peer/op_table.h"
 #include "peer/choices.h"

@@ -24,7 +24,7 @@ struct pccl_peer_op {
     struct pccl_peer_op *older, *newer; /* list of all operations, in order of creation */
     struct pccl_list_node in_open;      /* receive: in `open`, `linked` or `unlinked` */
     struct pccl_use *use;               /* held: counter of its launches */
-    /* request to the master that includes this receive; NULL if none exists, or the receive is in no list */
+    /* request to the master that includes this receive; NULL if no request includes it or it is in no list */
     struct pccl_ask *ask;
     /* list of operations whose outcome some member may not know, in order of decision */
     struct pccl_peer_op *before, *after;
@@ -39,7 +39,7 @@ struct pccl_peer_op {
     enum pccl_class class; /* DECIDED: NONE if committed */
     uint64_t decision;     /* the master's number of the outcome; 0 if not received yet */
     bool tiny;
-    bool followed;  /* true if another operation may replace this one; room for it is reserved until the release */
+    bool followed;  /* true if another operation may replace this one; room for that one stays reserved */
     bool from_any;  /* true if the caller of this receive named no sender; the chosen sender becomes the root */
     bool given_up;  /* true if launched as given up: the descriptor is incomplete and may be invalid */
     bool started;   /* true if op_start was called for it */

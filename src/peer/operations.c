@@ -42,7 +42,10 @@ void pccl_peer_op_release(struct pccl_peer *p, struct pccl_peer_op *op)
 
 /* ---- waiting callers ---- */
 
-/* Withdraws the report that this peer waits in the operation, even if the outcome crossed the `where`. */
+/*
+ * Withdraws the report that this peer waits in the operation, even if the outcome arrived while that report was under
+ * way.
+ */
 static void end_where(struct pccl_peer *p, const struct pccl_peer_op *op)
 {
     if (p->now_us >= pccl_peer_first_where(p, op->launched_us, op->deadline_us))
@@ -202,7 +205,8 @@ void pccl_peer_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *outco
 }
 
 /*
- * Aborts the operations launched before the view (PROTOCOL 5.4). After the `view_ack` the master aborts them for all.
+ * Aborts the operations launched before the view (PROTOCOL 5.4). The master aborts them for all when it receives the
+ * `view_ack`.
  */
 void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 {
@@ -230,9 +234,9 @@ void pccl_peer_view_aborts(struct pccl_peer *p, const struct pccl_text *why)
 }
 
 /*
- * Starts the operation again in the new view. If it failed locally or its caller requested an abort, this is sent
- * again, because the master may have received it too late. A failure because of a link is dropped, because the new ring
- * may not use that link.
+ * Starts the operation again in the new view. If it failed locally or its caller requested an abort, sends that report
+ * again, because the first one may have reached the master too late. A failure caused by a link is dropped, because the
+ * new ring may not use that link.
  */
 static void begin_again(struct pccl_peer *p, struct pccl_peer_op *op)
 {
@@ -318,8 +322,8 @@ void pccl_peer_pass_over(struct pccl_peer *p, struct pccl_peer_op *tombstone)
 /* ---- the end of a subgroup (PROTOCOL 15.4) ---- */
 
 /*
- * Later outcomes of these operations are ignored, and a restarted master receives no report of them: only this peer has
- * ended them, and another member may have received a commit.
+ * Later outcomes of these operations are ignored, and a restarted master receives no report of them, because only this
+ * peer has ended them, and another member may have received a commit.
  */
 void pccl_peer_end_closed(struct pccl_peer *p)
 {

@@ -48,10 +48,7 @@ void pccl_peer_send(struct pccl_peer *p, const struct pccl_msg *msg)
 
 /* ---- the end ---- */
 
-/*
- * Sends `leave`, so that the other members need not wait for the silence limit. A peer that leaves in order gives no
- * reason.
- */
+/* Sends `leave`, so that the other members need not wait for the silence limit. An orderly leave contains no reason. */
 static void send_leave(struct pccl_peer *p, bool in_order)
 {
     struct pccl_bytes frame;

@@ -1,8 +1,8 @@
 /*
  * Actions used by all files of the peer: arm the timer, log, send to the master, and end the machine. pccl_peer_give_up
- * only sets the state, informs the master and logs. After the event, pccl_peer_step ends everything outstanding. Until
- * then links, operations and calls still exist, but nothing new may begin, so callers must check the state after a call
- * that can give up.
+ * only sets the state, informs the master and logs. At the end of the step, pccl_peer_step ends everything outstanding.
+ * Until then links, operations and calls still exist, but nothing new may begin, so callers must check the state after
+ * a call that can give up.
  */
 #ifndef PCCL_PEER_OUTPUT_H
 #define PCCL_PEER_OUTPUT_H

@@ -17,7 +17,7 @@
 /* Configuration of the machine: the parameters (peer/params.h), and fields that the driver sets. */
 #define PCCL_PEER_FIELD(X, name, ...) uint32_t name;
 struct pccl_peer_config {
-    /* this build, which determines the wire format; set by the driver, like the next ones */
+    /* this build, which determines the wire format; set by the driver, like the fields below */
     struct pccl_build build;
     struct pccl_id id, token, link_key; /* random */
     uint64_t hash_seed;                 /* random, because other peers choose keys of tables */
@@ -28,7 +28,7 @@ struct pccl_peer_config {
     char name[PCCL_NAME_MAX + 1];
     bool named; /* true if the user chose the name, so that the peer has it again after a restart */
     PCCL_PEER_PARAMS(PCCL_PEER_FIELD, )
-    uint32_t send_idle_ms;   /* time for which the link of a bulk send stays open after the send */
+    uint32_t send_idle_ms;   /* time for which the link stays open after a bulk send */
     uint32_t send_links_max; /* maximum number of links that only sends need or needed recently */
     /*
      * true if the program set stuck_ms; it then also applies to calls in a possible cycle, and to calls with a deadline

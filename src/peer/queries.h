@@ -65,7 +65,7 @@ struct pccl_attributes pccl_peer_attributes_now(const struct pccl_peer *peer);
  * this peer is not in a run yet. Changes together with the attributes.
  */
 const struct pccl_member *pccl_peer_members(const struct pccl_peer *peer, uint32_t *count);
-/* Returns the number of that list, or of the view's list. Lists of this peer with the same number are identical. */
+/* Returns the number of that list, or of the current view's list. A peer's lists with the same number are identical. */
 uint64_t pccl_peer_members_number(const struct pccl_peer *peer, bool as_of_view);
 /*
  * Sets `departed` to the peers that left this peer's group after the epoch `known` and up to the epoch `until` (NULL:
@@ -75,7 +75,7 @@ void pccl_peer_departed(const struct pccl_peer *peer, const struct pccl_epoch *k
                         struct pccl_departed *departed);
 /* Returns the status with which the machine ended: EXPELLED, MASTER_LOST, ...; OK if it has not ended. */
 enum pccl_status pccl_peer_why_over(const struct pccl_peer *peer);
-/* Returns the reason why the peer is unconnected, or of the last failed call. */
+/* Returns the reason why the peer is unconnected, or why the last failed call failed. */
 const struct pccl_text *pccl_peer_last_reason(const struct pccl_peer *peer);
 /* Calls `each` for the known bulk operations that other members have launched and this peer has not. */
 void pccl_peer_each_announcement(const struct pccl_peer *peer,

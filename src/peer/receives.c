@@ -245,7 +245,7 @@ static void choose(struct pccl_peer *p, struct pccl_peer_op *op, const struct ca
     pccl_peer_op_choose(p, op, &candidate->instance, candidate->source);
 }
 
-/* Returns true if a receive may find a sender. Without news, only new receives must be checked. */
+/* Returns true if a receive may find a sender. If no new sender is available, only new receives need a check. */
 static bool may_choose(struct pccl_peer *p)
 {
     bool may = p->has_news;
@@ -257,7 +257,7 @@ static bool may_choose(struct pccl_peer *p)
 
 static void choose_all(struct pccl_peer *p)
 {
-    /* last receive without a sender; receives of the same tag and subgroup have none either */
+    /* last receive for which no sender was found; others with the same tag and subgroup find none either */
     const struct pccl_peer_op *without_sender = NULL;
     for (struct pccl_list_node *node = p->open.next, *next; node != &p->open && p->state == PCCL_PEER_MEMBER;
          node = next) {

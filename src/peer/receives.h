@@ -1,6 +1,6 @@
 /*
- * Receives from any peer (PROTOCOL 16.6). This peer alone chooses the sender, among the known sends to it that are next
- * in their pairs. After that, the receive is an ordinary one.
+ * Receives from any peer (PROTOCOL 16.6). This peer alone chooses the sender, from the known sends to this peer that
+ * are next in their pairs. After that, the receive is an ordinary one.
  */
 #ifndef PCCL_PEER_RECEIVES_H
 #define PCCL_PEER_RECEIVES_H
@@ -10,8 +10,8 @@
 /* Handles the master's offer of a tiny send to this peer. */
 void pccl_peer_offered(struct pccl_peer *p, const struct pccl_msg_offer *offer);
 /*
- * The link from this peer was opened or lost. A bulk receive without a link from its source learns only from the master
- * of a send that is tiny.
+ * Handles the opening or the loss of the link from this peer. Without that link, only the master can inform a bulk
+ * receive that the send is tiny.
  */
 void pccl_peer_link_from_changed(struct pccl_peer *p, const struct pccl_id *source);
 /*
@@ -19,7 +19,7 @@ void pccl_peer_link_from_changed(struct pccl_peer *p, const struct pccl_id *sour
  * (state.h).
  */
 void pccl_peer_choose_senders(struct pccl_peer *p);
-/* Frees the requests. Call when the requested master is gone or the machine is destroyed. */
+/* Frees the requests. Call when the master that received them is gone or the machine is destroyed. */
 void pccl_peer_forget_requests(struct pccl_peer *p);
 
 #endif

@@ -36,7 +36,7 @@ struct pccl_sync_call {
     bool synced;                /* true if a synchronization has completed in this run */
     bool torn;                  /* true if an unfinished transfer has written into the caller's memory */
     bool torn_unequal;          /* true if that includes tensors that may differ between members */
-    bool at_risk;               /* true while a transfer within a call may begin to write */
+    bool at_risk;               /* true while a call's transfer may begin to write */
     bool planned, done, complete;
     bool vouches; /* true if it has the elected content and has not sent the proof */
     struct pccl_sync_plan plan;
@@ -120,7 +120,7 @@ struct pccl_test_call {
     bool outstanding; /* true if the master waits for the result */
     bool running;     /* true while the driver runs it */
     uint64_t number;
-    /* number with which the driver began it; differs from `number` if that was for an earlier master */
+    /* number with which the driver began it; differs from `number` if it began for an earlier master */
     uint64_t begun_as;
     struct pccl_id peer;
 };
@@ -152,7 +152,10 @@ struct pccl_peer {
     bool resuming;      /* `resume` sent, `recovered` not received */
     bool undecodable;   /* true if the master has sent an invalid message since lost_us */
     uint64_t redial_us; /* time of the next dial; 0: none */
-    /* Beginning of the present series of losses, which a numbered message or a lasting connection ends; 0: none. */
+    /*
+     * Time at which the present series of losses began; a numbered message or a lasting connection ends the series; 0:
+     * none.
+     */
     uint64_t lost_us;
     uint64_t greeted_us, received_us, sent_us;
     uint32_t pause_ms;

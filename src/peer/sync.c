@@ -2,8 +2,9 @@
  * This peer's part in a synchronization of shared state (PROTOCOL 10.5): its vote, the plan that the master makes from
  * all votes, and the result of the transfer, which the driver performs.
  *
- * After a restart of the master the peer votes again with its present content: the original content; after a complete
- * transfer, the elected content; after a partial one, torn content, which no peer may fetch.
+ * After a restart of the master, the peer votes again with its present content: the original content if no transfer has
+ * changed it; the elected content after a complete transfer; or, after a partial one, torn content, which no peer may
+ * fetch.
  */
 #include "peer/calls.h"
 #include "peer/members.h"
@@ -37,7 +38,7 @@ static bool is_writable_now(const struct pccl_peer *p)
 static bool holds_all(const struct pccl_sync_call *sync) { return sync->complete && sync->plan.takes_unequal; }
 
 /*
- * Sends the vote, to a restarted master possibly again. Until the new plan arrives, the driver continues with the old
+ * Sends the vote, possibly again to a restarted master. Until the new plan arrives, the driver continues with the old
  * one and may write after this vote was sent. Therefore the vote reports torn content even if nothing has been written
  * yet.
  */

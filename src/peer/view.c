@@ -110,7 +110,7 @@ void pccl_peer_welcome(struct pccl_peer *p, const struct pccl_msg_welcome *welco
         return; /* out of memory for a link, so the call has failed */
     struct pccl_attributes live = pccl_peer_live_attributes(p);
     pccl_peer_set_attributes(p, &live, p->view_member_list);
-    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* this peer's admission was the result of that round */
+    p->round_known[PCCL_ROUND_UPDATE] = welcome->update > 0; /* the result of that round was this peer's admission */
     p->last_outcome[PCCL_ROUND_UPDATE] = PCCL_ROUND_DONE;
     p->last_attributes[PCCL_ROUND_UPDATE] = p->attributes;
     p->connect_outstanding = false;

@@ -156,8 +156,8 @@ static bool most_have_entered(const struct pccl_peer *p, const struct pccl_peer_
 }
 
 /*
- * Returns the order in which calls of a cycle end. Calls that lose nothing when they end, and that new users often make
- * by mistake, are first.
+ * Returns the call's place in the order in which calls of a cycle end. Calls whose end loses nothing, and which new
+ * users often make by mistake, end first.
  */
 static unsigned order_of(uint8_t call) { return call == PCCL_CALL_UPDATE ? 0 : call == PCCL_CALL_PENDING ? 1 : 2; }
 
@@ -170,7 +170,7 @@ static uint64_t stuck_limit_us(const struct pccl_peer *p, const struct pccl_peer
                                const struct pccl_msg_who_is_where *answer)
 {
     uint64_t limit_ms = p->config.stuck_ms;
-    /* so that the operations of the others, which probably have the same limit, can end first */
+    /* gives operations of other peers, which probably have the same limit, time to end first */
     if (!p->config.stuck_is_set)
         limit_ms = pccl_max_u64(limit_ms, p->config.op_timeout_ms);
     uint8_t other = answer->places_count > 0 ? answer->places[0].call : PCCL_CALL_NONE;
