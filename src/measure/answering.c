@@ -1,5 +1,5 @@
 /*
- * Answering: a connection that another peer dialed to test its path to this one. A flood is the only message that is
+ * Answers on a connection that another peer dialed to test its path to this one. A flood is the only message that is
  * not received as a whole: its filler is discarded and its checksum is not verified. Filler is counted as it arrives,
  * because on a slow path the frame is complete only much later.
  */

@@ -12,7 +12,7 @@ enum {
     PCCL_MEASURE_ECHOES = 3, /* number of echoes that measure the round trip of the idle path */
     /* the start of the load waits for the other connections for at most this many round trips */
     PCCL_MEASURE_JOIN_RTTS = 4,
-    PCCL_MEASURE_JOIN_US = 20000, /* time added to these round trips, in microseconds */
+    PCCL_MEASURE_JOIN_US = 20000, /* additional time, in microseconds */
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
     /* minimum number of windows for which the meter's figure is valid even if the path breaks */
     PCCL_MEASURE_WINDOWS_LEAST = 4,

@@ -12,7 +12,10 @@
 struct pccl_measure_order {
     uint64_t test;
     struct pccl_id peer, ticket;
-    /* limit from the first byte of load, at most PCCL_MEASURE_MS_MAX; dialing may take dial_ms in addition */
+    /*
+     * time limit, counted from the first byte of load, at most PCCL_MEASURE_MS_MAX; dialing may take dial_ms in
+     * addition
+     */
     uint32_t limit_ms;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;

@@ -1,9 +1,9 @@
 /*
- * Testing: one path at a time. Dials the first connection and measures the round trip of the idle path, which decides
- * the number of further connections. Then loads all of them, and passes the bytes that the other side reports as
- * received to the meter, until it has a figure.
+ * Tests one path at a time. Dials the first connection and measures the round trip of the idle path, which decides the
+ * number of further connections. Then loads all of them, and passes the bytes that the other side reports as received
+ * to the meter, until it has a figure.
  *
- * Events only change the state; `advance`, at the end of every visit of the loop, acts on it.
+ * Events only change the state; `advance` acts on it at the end of every pass of the loop.
  */
 #include "measure/internal.h"
 
@@ -101,8 +101,8 @@ static bool on_message(struct pccl_worker_link *link, const struct pccl_msg *msg
 }
 
 /*
- * Sends as much as the kernel accepts, within a limit per visit so that other links are visited, too. Needs no memory,
- * because it sends the same frame repeatedly.
+ * Sends as much as the kernel accepts, up to a limit per visit, so that other links also get their turn. Needs no
+ * memory, because it sends the same frame repeatedly.
  */
 static void flood(struct tester *tester)
 {

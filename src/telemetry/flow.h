@@ -1,7 +1,7 @@
 /*
  * Telemetry of a flow: counters and times of the messages between one operation and one neighbor in one direction. One
  * thread writes it while the operation runs, and any thread may read it at the same time, so related numbers may differ
- * by one message. Times are the driver's, in microseconds.
+ * by one message. Times are read from the driver's clock, in microseconds.
  *
  * Every message of the flow passes through three states: expected, once its stripe is open; begun, once a connection
  * has accepted it or its first bytes have arrived; and moved.

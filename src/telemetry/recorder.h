@@ -88,7 +88,7 @@ struct pccl_recorder_entry *pccl_recorder_add(struct pccl_recorder *recorder, co
                                               uint32_t count);
 void pccl_recorder_add_reason(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                               const struct pccl_text *reason);
-/* Adds those of these flows that are in use. `ring` lists the members' ids by place. */
+/* Adds the flows that are in use. `ring` lists the members' ids by place. */
 void pccl_recorder_add_flows(struct pccl_recorder *recorder, struct pccl_recorder_entry *entry,
                              const struct pccl_telemetry_flow *flows, uint32_t count, const struct pccl_id *ring);
 /* Returns the latest entry with this number; NULL if it was overwritten or never added. */
@@ -108,7 +108,7 @@ const struct pccl_text *pccl_recorder_reason(const struct pccl_recorder *recorde
 /* Sets `attempt` of each entry in a copy, whose entries must be in order of launches. */
 void pccl_recorder_count_attempts(const struct pccl_recorder *recorder);
 
-/* Reason for which an operation waits for a neighbor. */
+/* Reason why an operation waits for a neighbor. */
 enum pccl_telemetry_wait {
     PCCL_TELEMETRY_NOTHING,
     PCCL_TELEMETRY_READY,  /* for the neighbor's `ready`; it may not have entered the operation */

@@ -108,7 +108,7 @@ struct pccl_tour {
     uint8_t *near_count;
     uint32_t *order, *place, *moved; /* the ring, the place of each member in it, a buffer for a part of it */
     uint32_t *varied;                /* another ring */
-    uint32_t *queue;                 /* circular buffer: members whose link to the next may be improved */
+    uint32_t *queue;                 /* circular buffer: members whose link to the next one may be improved */
     uint8_t *queued;
     uint32_t queue_first, queue_count;
     int64_t cost;

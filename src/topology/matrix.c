@@ -32,7 +32,7 @@ static uint32_t places_for(const struct pccl_matrix *matrix, uint32_t needed)
 
 /*
  * Moves the rows of a matrix of `before` columns to their places in one of `now` columns, in the same memory. Starts
- * with the last row, so that none is overwritten.
+ * with the last row, so that no row is overwritten before it has moved.
  */
 static void spread_rows(struct pccl_figure *figures, uint32_t before, uint32_t now)
 {

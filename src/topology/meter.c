@@ -96,8 +96,8 @@ static void put_mark(struct pccl_meter *meter)
 }
 
 /*
- * Counts arrivals. A window begins and ends at an arrival. If it ended at a fixed time, it would include bytes that
- * arrive in bursts only by chance.
+ * Counts arrivals. A window begins and ends at an arrival. If it ended at a fixed time, chance would decide whether it
+ * includes the bytes of a burst.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes)
 {

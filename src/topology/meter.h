@@ -4,7 +4,7 @@
  *
  * A link over a long distance speeds up for many round trips; a link within one machine has its full speed at once.
  * Therefore the rate is computed over windows of at least a round trip, and has settled when four consecutive spans, of
- * one, two or four windows each, agree and show no trend. Longer spans are for rates that fluctuate.
+ * one, two or four windows each, agree and show no trend. Longer spans handle fluctuating rates.
  */
 #ifndef PCCL_TOPOLOGY_METER_H
 #define PCCL_TOPOLOGY_METER_H
@@ -31,8 +31,8 @@ struct pccl_meter {
 void pccl_meter_begin(struct pccl_meter *meter, uint64_t now_us, uint32_t rtt_us, uint64_t limit_us);
 /*
  * Records the total number of bytes that have arrived until now. A total below the previous one counts as unchanged.
- * Call it also with an unchanged total, when nothing has arrived for a while and before reading the rate at the limit,
- * so that a stalled link does not keep its old rate.
+ * When nothing has arrived for a while, and before the rate is read at the time limit, also call it with an unchanged
+ * total, so that a stalled link does not keep its old rate.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes);
 /*

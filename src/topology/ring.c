@@ -35,8 +35,8 @@ static void reverse(struct search *search, uint32_t first, uint32_t length)
 
 /*
  * Replaces the bad pair after place i: cuts the ring there and at a second place, and reverses the part in between.
- * Uses the first second place, starting `skip` steps further, that leaves fewer bad pairs or, with `sideways`, the same
- * number. Returns false if none exists.
+ * Chooses the first suitable second place, starting `skip` steps further: one that leaves fewer bad pairs or, with
+ * `sideways`, the same number. Returns false if none exists.
  */
 static bool fix_pair(struct search *search, uint32_t i, uint32_t skip, bool sideways)
 {

@@ -1,7 +1,7 @@
 /*
  * Finds the best ring by dynamic programming over the sets of members that a path from member 0 has visited: first the
- * greatest rate at which a ring exists, then the smallest latency with links of at least that rate. Sets exclude member
- * 0: member m is bit m - 1.
+ * greatest rate at which a ring exists, then the smallest latency with links of at least that rate. A set excludes
+ * member 0; bit m - 1 represents member m.
  */
 #include "topology/internal.h"
 
