@@ -122,7 +122,7 @@ static struct pccl_fetch_donor *find_donor(struct pccl_fetch *fetch, uint32_t nu
     return number < PCCL_FETCH_DONORS && fetch->donors[number].up ? &fetch->donors[number] : NULL;
 }
 
-/* Gives suspected donors, which another one could now replace, a little more time to send something. */
+/* Gives suspected donors a little more time to send something, because another donor can now replace them. */
 static void give_grace(struct pccl_fetch *fetch)
 {
     uint64_t until = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;
@@ -157,7 +157,7 @@ void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t don
     pccl_fetch_ask(fetch);
 }
 
-/* Makes everything that this donor was asked for and has not delivered available to other donors. */
+/* Makes all undelivered requests to this donor available to other donors. */
 static void take_claims(struct pccl_fetch *fetch, uint32_t number)
 {
     struct pccl_fetch_donor *donor = &fetch->donors[number];
@@ -331,7 +331,7 @@ static void suspect_silent(struct pccl_fetch *fetch)
             continue;
         donor->suspected = true;
         /*
-         * This process may have been stopped. Input that arrived during that time must be read before the donor is
+         * This process may have been suspended. Input that arrived in the meantime must be read before the donor is
          * dropped.
          */
         donor->expires_us = fetch->now_us + PCCL_FETCH_GRACE_MS * ms;

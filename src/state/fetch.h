@@ -3,10 +3,10 @@
  * Pure: the driver owns the connections, moves the bytes, and passes in the time.
  *
  * Everything is verified, starting from the proof of the content, which the master receives from the holders: a donor's
- * roots must hash to it, a tensor's chunk proofs to its root, and a chunk's bytes to its proof. A donor that sends
- * other data is dropped, and the requests go to others. Tensors that may differ between peers are fetched from a single
- * donor, the source, whose roots are binding for them. When the source is lost, another donor becomes the source, and
- * these tensors are compared again.
+ * roots must hash to that proof, a tensor's chunk proofs to the tensor's root, and a chunk's bytes to the chunk's
+ * proof. A donor that sends other data is dropped, and the requests go to others. Tensors that may differ between peers
+ * are fetched from a single donor, the source, whose roots are binding for them. When the source is lost, another donor
+ * becomes the source, and these tensors are compared again.
  *
  * Chunks are requested from all donors at once, with several in flight per donor (more over a long path), so faster
  * donors receive more requests. When all chunks have been requested, idle donors receive requests for chunks that

@@ -149,7 +149,7 @@ static bool may_be_asked(const struct pccl_fetch_donor *donor)
            donor->outstanding_bytes + PCCL_STATE_CHUNK_BYTES <= donor->window;
 }
 
-/* Sends requests to the donors in turn, one at a time, so that even a small amount of work is spread over them. */
+/* Sends requests to the donors in turn, one at a time, so that even a little work is spread over all of them. */
 void pccl_fetch_ask(struct pccl_fetch *fetch)
 {
     if (!fetch->begun || fetch->status != PCCL_FETCH_RUNNING)

@@ -1,6 +1,6 @@
 /*
- * Types and functions shared by the files of src/state: state.c stores a peer's tensors as digests, serve.c answers
- * requests from these, fetch*.c choose a requester's requests and donors.
+ * Types and functions shared by the files of src/state: state.c computes the digests of a peer's tensors, serve.c
+ * answers requests for them, and fetch*.c choose the requests and their donors.
  */
 #ifndef PCCL_STATE_INTERNAL_H
 #define PCCL_STATE_INTERNAL_H
@@ -37,8 +37,8 @@ struct pccl_fetch_chunk {
     uint64_t index;          /* index in the tensor */
     struct pccl_proof proof; /* expected proof; unknown for the only chunk of a tensor, which is checked by the root */
     uint64_t asked_us;
-    uint32_t askers; /* bit set of the donors that were asked for it and have not begun to deliver */
-    uint8_t writer;  /* donor that delivers it now, or PCCL_FETCH_NO_DONOR */
+    uint32_t askers; /* bit set of the donors that have received a request for it and have not begun to deliver it */
+    uint8_t writer;  /* donor that is delivering it, or PCCL_FETCH_NO_DONOR */
     bool done;
 };
 

@@ -1,6 +1,6 @@
 #include "state/serve.h"
 
-/* Returns NULL if the request fits this state, otherwise a description of the error. */
+/* Returns a description of the error; NULL if the request fits this state. */
 static const char *find_fault(const struct pccl_state *state, const struct pccl_msg_state_want *want)
 {
     if (want->tensor >= state->tensor_count)

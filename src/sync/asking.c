@@ -42,7 +42,7 @@ static void give_up(struct pccl_sync_asker *asker, const struct pccl_text *reaso
     asker->doomed = asker->device_failed = true;
 }
 
-/* Publishes the progress. Does so only at intervals, because the sum is over all tensors. */
+/* Publishes the progress, but only at intervals, because it is a sum over all tensors. */
 static void publish_progress(struct pccl_synchronizer *synchronizer, const struct pccl_fetch *machine)
 {
     uint64_t now_us = pccl_now_us();

@@ -1,6 +1,6 @@
 /*
  * Threads take runs of chunks from a shared counter, so that a slow thread delays the others only briefly. Chunks on a
- * device are read into page-locked memory, where the next ones arrive while one is digested.
+ * device are read into page-locked memory, and the next ones arrive there while one is digested.
  */
 #include "sync/digests.h"
 
@@ -13,7 +13,7 @@
 enum {
     RUN_CHUNKS = 8,
     THREADS_USUAL = 8,           /* enough to saturate one processor's memory */
-    THREAD_BYTES_MIN = 32 << 20, /* minimum work per thread; less would be done before another thread had started */
+    THREAD_BYTES_MIN = 32 << 20, /* minimum work per thread; less is done before another thread has started */
 };
 
 struct work {

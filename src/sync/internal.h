@@ -88,7 +88,9 @@ void pccl_sync_fetching_begin(struct pccl_synchronizer *synchronizer, const stru
 void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_sync_donor *donor);
 /* Records that a named donor was lost for lack of memory; there may be others. `proof` was named with that donor. */
 void pccl_sync_fetching_lose_donor(struct pccl_synchronizer *synchronizer, const struct pccl_proof *proof);
-/* Sends, closes ended connections, dials, reports, and sets the timer. Call after every call of the machine. */
+/*
+ * Sends requests, closes ended connections, dials, reports, and sets the timer. Call after every call of the machine.
+ */
 void pccl_sync_fetching_advance(struct pccl_synchronizer *synchronizer);
 /* Handles the timer. */
 void pccl_sync_fetching_tick(struct pccl_synchronizer *synchronizer);

@@ -1,7 +1,7 @@
 /*
  * The donor's side: answers a requester's wants in order, with the bytes of chunks directly from the caller's memory.
  * Reads a few wants ahead, so that a device is read while the previous answer is sent. Further wants stay in the socket
- * buffer, so a requester that sends without reading affects only its own connection.
+ * buffer, so a requester that sends without reading blocks only its own connection.
  */
 #include "state/serve.h"
 #include "sync/internal.h"

@@ -38,8 +38,8 @@ struct pccl_sync_config {
     uint32_t tensor_count;
     uint32_t threads; /* number of threads for the digests; 0: one per processor, up to a limit */
     /*
-     * Time to wait for another donor when none is left; 0: PCCL_SYNC_PATIENCE_MS. The pauses between the four attempts
-     * to reach a donor are fractions of it.
+     * Time to wait for another donor when no donor is left; 0: PCCL_SYNC_PATIENCE_MS. The pauses between the four
+     * attempts to reach a donor are fractions of it.
      */
     uint32_t patience_ms;
     /* Called before the first write to the caller's memory. */
