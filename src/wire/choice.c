@@ -4,14 +4,15 @@
 #include "wire/packing.h"
 
 /*
- * Constants for choosing a level. All peers must have the same ones, because each computes the choice of a first use.
+ * Constants for choosing a level. All peers must use the same values, because each peer computes the choice for a first
+ * use.
  */
 enum {
     LOWERED_TO_PERCENT = 90, /* share of the budget that the expected time at a lower level may use */
     RAISED_TO_PERCENT = 75,  /* the same for a higher level; low enough that noise does not lower the level again */
     PATIENCE_LEAST = 2,
     PATIENCE_MOST = 64,
-    /* if a level is lowered within this number of uses after a rise, rising needs more patience next time */
+    /* if a level is lowered again within this many uses of a rise, the next rise takes more patience */
     STEADY_USES = 16,
     STEADY_MOST = UINT8_MAX,
 };
@@ -89,7 +90,7 @@ struct forecast {
 
 /*
  * Returns the level with the most bits whose expected time is within this share of its budget, or the last level if no
- * level is.
+ * level fits.
  */
 static enum pccl_level first_within(const struct forecast forecasts[PCCL_LEVELS], uint64_t percent)
 {
@@ -164,7 +165,10 @@ static void keep_gap(struct pccl_choice *choice, uint32_t gap_us)
     choice->gap_1_us = gap_us;
 }
 
-/* Returns the median, so that a single pause has no effect; of two values, the shorter. Returns 0 if none is known. */
+/*
+ * Returns the median, so that a single pause has no effect; of two values, the shorter one. Returns 0 if no gap is
+ * known.
+ */
 static uint32_t usual_gap_us(const struct pccl_choice *choice)
 {
     const uint32_t a = choice->gap_1_us, b = choice->gap_2_us, c = choice->gap_3_us;
@@ -174,9 +178,9 @@ static uint32_t usual_gap_us(const struct pccl_choice *choice)
 }
 
 /*
- * Returns the expected time between uses. If callers wait for each use, it is the gap plus the time of a use at that
+ * Returns the expected time between uses. If callers wait for each use, this is the gap plus the time of a use at that
  * level. If they do not, it is constant, and the gap is the remainder after the previous use. Returns the smaller of
- * both, which is correct in one case and too short in the other.
+ * the two values, which is correct in one case and too short in the other.
  */
 static uint64_t between_us(const struct pccl_choice *choice, uint32_t before_us, uint64_t takes_us)
 {

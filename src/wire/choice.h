@@ -34,8 +34,8 @@ struct pccl_choice pccl_choice_first(const struct pccl_descriptor *descriptor, u
                                      const struct pccl_cost *cost);
 /*
  * Merges the choice with which a peer has launched. The longest reported gap applies, because the peer that launched
- * last has waited for the longest time, and an exaggerated gap costs time but no bits. A gap that one peer does not
- * know is unknown.
+ * last has waited longest, and an exaggerated gap costs time but no bits. If one peer does not know a gap, that gap is
+ * unknown.
  */
 void pccl_choice_merge(struct pccl_choice *used, const struct pccl_choice *reported);
 /*

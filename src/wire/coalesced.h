@@ -4,8 +4,8 @@
  *
  * A tiny contribution consists of a table of the sections, followed by their elements, so that the master can reduce
  * them: the number of sections in 8 bytes; for each section its type, its reduction and, in 6 bytes, its element count;
- * then the elements of each section, padded to a multiple of 8 bytes. The result has the same format. For bulk
- * operations as well, the descriptor's `count` is the size of this format in bytes, and its type is u8.
+ * then the elements of each section, padded to a multiple of 8 bytes. The result has the same format. The descriptor's
+ * `count` is the size of this format in bytes, and its type is u8, even for bulk operations.
  */
 #ifndef PCCL_WIRE_COALESCED_H
 #define PCCL_WIRE_COALESCED_H

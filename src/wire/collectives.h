@@ -42,9 +42,9 @@ struct pccl_collective_row {
     enum pccl_matter of;
     struct pccl_parts input, result;
     enum pccl_codecs codecs;
-    bool reduces; /* combines the inputs of all members with a pcclRedOp_t instead of only moving them */
+    bool reduces; /* true if it combines the inputs of all members with a pcclRedOp_t instead of only moving them */
     enum pccl_scan scan;
-    /* the caller requires the members that it knows, because ranks matter; otherwise all present members take part */
+    /* ranks matter, so the caller requires the members that it knows; otherwise all present members take part */
     bool ranks_matter;
     bool one_buffer; /* the caller passes one buffer for both input and result */
     bool has_counts; /* the descriptor may contain a digest of part lengths or of a list of tensors */

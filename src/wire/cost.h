@@ -1,6 +1,6 @@
 /*
- * Cost data of a view: the links besides the ring that it includes, and how much a link's figures must change to be
- * reported, because plans made with the old figures would be poor.
+ * Cost data of a view: the links outside the ring that it includes, and how much a link's figures must change before
+ * they are reported because plans made with the old figures would be poor.
  */
 #ifndef PCCL_WIRE_COST_H
 #define PCCL_WIRE_COST_H

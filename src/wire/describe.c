@@ -40,7 +40,10 @@ const char *pccl_link_end_name(enum pccl_link_end end)
     }
 }
 
-/* Appends the size. For given shares, includes the first digits of the digest, so that a difference is visible. */
+/*
+ * Appends the size. If the shares have given sizes, includes the first digits of their digest, so that a difference is
+ * visible.
+ */
 static void describe_size(struct pccl_text *words, const struct pccl_descriptor *descriptor)
 {
     const enum pccl_matter of = pccl_collective(descriptor->collective)->of;
@@ -122,7 +125,7 @@ void pccl_describe_call(struct pccl_text *text, uint8_t call, uint8_t collective
     case PCCL_CALL_OPTIMIZE: pccl_text_append(text, "optimize topology (round %" PRIu64 ")", detail); break;
     case PCCL_CALL_OPERATION:
         pccl_text_add(text, pccl_collective_name(collective));
-        if (collective != PCCL_FOUND) /* whose tag is a digest */
+        if (collective != PCCL_FOUND) /* the tag of a founding is a digest */
             pccl_text_append(text, " tag %" PRIu64, detail);
         break;
     default: pccl_text_append(text, "its own code"); break;

@@ -1,6 +1,6 @@
 /*
- * Texts used by both master and peers: differences between members in one operation, and the members missing from a
- * call.
+ * Texts used by both master and peers: differences between members' launches of one operation, and the members missing
+ * from a call.
  */
 #ifndef PCCL_WIRE_DESCRIBE_H
 #define PCCL_WIRE_DESCRIBE_H

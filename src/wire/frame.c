@@ -12,7 +12,7 @@ enum {
     CHECKED = 24,           /* number of header bytes covered by the checksum */
     SHORT_BYTES = 240,      /* maximum length that XXH3 hashes without a state */
     BUFFER_LEAST = 1024,    /* a thousand idle connections then take a megabyte */
-    BUFFER_KEPT = 16 << 10, /* an empty buffer above this size is freed */
+    BUFFER_KEPT = 16 << 10, /* an empty buffer larger than this is freed */
 };
 
 static uint32_t checksum(const uint8_t *header, const uint8_t *body, size_t length)

@@ -39,12 +39,12 @@ struct pccl_frame_reader {
 };
 void pccl_frame_reader_init(struct pccl_frame_reader *reader, const struct pccl_memory *memory);
 void pccl_frame_reader_fini(struct pccl_frame_reader *reader);
-/* Permits larger frames from now on, up to PCCL_FRAME_BODY_MAX. Call it once the hello has been accepted. */
+/* Permits larger frames from now on, up to PCCL_FRAME_BODY_MAX. Call when the hello has been accepted. */
 void pccl_frame_reader_raise(struct pccl_frame_reader *reader, uint32_t body_max);
 /*
  * Returns room for at least one byte to be read, valid until the next call. Call it when pccl_frame_reader_next has
- * returned 0. Returns NULL if out of memory. The buffer starts at 1 KiB and doubles as bytes arrive, whatever length a
- * header claims.
+ * returned 0. Returns NULL if out of memory. The buffer starts at 1 KiB and doubles as bytes arrive, regardless of the
+ * length that a header claims.
  */
 uint8_t *pccl_frame_reader_space(struct pccl_frame_reader *reader, size_t *length);
 /* Records that `length` bytes have been read into that room. */

@@ -2,12 +2,12 @@
 
 #include "core/bytes.h"
 
-/* Sizes of the frozen parts of a greeting. The magic is missing in hello_ok. */
+/* Sizes of the frozen parts of a greeting. A hello_ok has no magic. */
 enum { MAGIC_BYTES = 8, VERSION_BYTES = 4, BUILD_BYTES = 40 };
 
 /*
- * Reads the frozen beginning of a greeting. Versions before PCCL_GREETING_SINCE only have the version there; the rest
- * is set to 0. Returns false if it is not a greeting, because the magic is wrong or it is too short.
+ * Reads the frozen beginning of a greeting. Before PCCL_GREETING_SINCE, a greeting begins with only the version; the
+ * rest is set to 0. Returns false if it is not a greeting, because the magic is wrong or it is too short.
  */
 static bool peek(uint16_t type, const uint8_t *body, size_t length, struct pccl_build *build)
 {

@@ -111,7 +111,7 @@ const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descripto
     return invalid_descriptor(descriptor);
 }
 
-/* Checks that the payload is allowed for the operation, which is tiny or bulk. */
+/* Checks that this payload is allowed for the operation, depending on whether it is tiny or bulk. */
 static const char *invalid_way(const struct pccl_instance *instance, const struct pccl_descriptor *descriptor,
                                uint8_t tiny, uint32_t payload_bytes)
 {

@@ -9,9 +9,9 @@
 #include "wire/wire.h"
 
 /*
- * Finds the packing for elements of this type in the operation. The type may differ from the descriptor's, because sums
- * may have another one. Returns false with a reason if it is unsupported or invalid (pccl_codec_find,
- * pccl_scaled_is_valid).
+ * Finds the packing for elements of this type in the operation. The type may differ from the descriptor's, because
+ * partial sums may use a different type. Returns false with a reason if the packing is unsupported or invalid
+ * (pccl_codec_find, pccl_scaled_is_valid).
  */
 PCCL_MUST_CHECK bool pccl_packing_find(const struct pccl_descriptor *descriptor, enum pccl_datatype datatype,
                                        struct pccl_packing *packing, struct pccl_text *reason);

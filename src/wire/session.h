@@ -1,7 +1,7 @@
 /*
  * One end of a control session (PROTOCOL 3). Numbers outgoing messages, keeps them until they are acknowledged, and
  * drops incoming duplicates. It outlives its connections: after a reconnect, all unacknowledged messages are sent
- * again, so the state machines above see a reliable FIFO.
+ * again, so the state machines that use it see a reliable FIFO.
  */
 #ifndef PCCL_WIRE_SESSION_H
 #define PCCL_WIRE_SESSION_H

@@ -1,14 +1,14 @@
 /*
  * Subgroups (PROTOCOL 15) and pairs (16): their names, and the payload of a founding. A name determines the members, so
- * it cannot be used for others: for a subgroup it is a digest of the operation that created it, whose tag is a digest
- * of the member list; for a pair it contains the admission numbers of both.
+ * other members cannot have it. The name of a subgroup is a digest of the operation that created it, and the tag of
+ * that operation is a digest of the member list. The name of a pair contains the admission numbers of both members.
  */
 #ifndef PCCL_WIRE_SUBGROUP_H
 #define PCCL_WIRE_SUBGROUP_H
 
 #include "wire/wire.h"
 
-/* ---- pairs: they are not created explicitly, and the name contains the members (PROTOCOL 16); 0: no pair ---- */
+/* ---- pairs (PROTOCOL 16): not created explicitly, because the name contains the members; 0: no pair ---- */
 
 #define PCCL_PAIR_NUMBER_MAX UINT32_MAX
 

@@ -107,7 +107,8 @@ static bool is_possible(const struct pccl_descriptor *descriptor, uint64_t large
 }
 
 /*
- * Returns true if the bytes are `count` lengths, followed either by nothing or by exactly as many bytes as they state.
+ * Returns true if the bytes are `count` lengths, followed either by nothing or by exactly as many bytes as the lengths
+ * add up to.
  */
 static bool are_blobs_of_one(const uint8_t *bytes, uint32_t length, uint32_t count)
 {

@@ -42,8 +42,8 @@ struct pccl_tiny_sizes {
  */
 struct pccl_tiny_sizes pccl_tiny_sizes(const struct pccl_descriptor *descriptor, uint32_t world, bool self_is_root);
 /*
- * Returns the limit for each size of this operation: tiny_bytes_max or, for blobs, at least the space for all lengths,
- * but at most PCCL_TINY_BYTES_MAX.
+ * Returns the limit that applies to each size of this operation: tiny_bytes_max or, for blobs, at least the space for
+ * all lengths, but at most PCCL_TINY_BYTES_MAX.
  */
 uint32_t pccl_tiny_most(const struct pccl_descriptor *descriptor, uint32_t world, uint32_t tiny_bytes_max);
 

@@ -1,6 +1,6 @@
 /*
  * Constant tables of the fields of each struct and message, generated from schema.h, and the codec, which consists of
- * one loop over these tables for each purpose. No message is mentioned by name.
+ * one loop over these tables for each purpose. It names no message.
  */
 #include "wire/wire.h"
 

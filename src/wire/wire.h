@@ -64,7 +64,7 @@ struct pccl_msg {
     } as;
 };
 
-/* Memory for decoded lists. One per event loop; each decode overwrites it. */
+/* Memory for decoded lists. Each event loop has one scratch, which each decode overwrites. */
 enum { PCCL_WIRE_SCRATCH_BYTES = 512 << 10 };
 struct pccl_wire_scratch {
     _Alignas(16) uint8_t bytes[PCCL_WIRE_SCRATCH_BYTES];
@@ -123,8 +123,8 @@ const struct pccl_wire_layout *pccl_wire_layout_of(uint16_t type);      /* NULL 
 const struct pccl_wire_layout *pccl_wire_struct_layout(uint32_t index); /* index: from 0; NULL after the last one */
 const char *pccl_wire_kind_name(enum pccl_wire_kind kind);
 /*
- * Checks the rules that involve several fields of a message, whose fields must be valid one by one. Returns the first
- * rule that is broken, as a sentence, or NULL.
+ * Checks the rules that involve several fields of a message. Each field must already be valid by itself. Returns the
+ * first broken rule, as a sentence, or NULL.
  */
 const char *pccl_wire_invalid(const struct pccl_msg *msg);
 /* Checks the same rules for a descriptor. tiny: the operation is tiny. */
