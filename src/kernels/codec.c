@@ -25,7 +25,7 @@ const char *pccl_codec_kind_name(enum pccl_codec_kind kind)
 
 /* ---- selection of a codec ---- */
 
-/* Writes the reason if there is no such codec; otherwise writes nothing. */
+/* Writes the reason why there is no such codec; writes nothing if there is one. */
 static void explain(enum pccl_codec_kind kind, enum pccl_datatype datatype, enum pccl_datatype packed,
                     enum pccl_reduce_op reduction, struct pccl_text *reason)
 {
@@ -75,7 +75,7 @@ const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_da
         if (codec->kind == kind && codec->datatype == datatype && codec->packed_bytes == pccl_datatype_bytes(packed))
             return codec;
     }
-    return NULL; /* sent unpacked, because packing would not make it narrower */
+    return NULL; /* elements are sent unpacked, because packing would not make them narrower */
 }
 
 /* ---- elements to bytes and back, block by block ---- */

@@ -1,8 +1,8 @@
 /*
- * Codecs pack elements into fewer bytes for transfer. A codec knows nothing of schedules: it converts `count` elements
- * to exactly pccl_codec_bytes(codec, count) bytes and back. Each block of PCCL_CODEC_BLOCK elements has scales, which
- * are part of these bytes. All machines and all kernels compute the same bytes from the same elements, and the same
- * bits from the same bytes. docs/CODECS.md has the formulas, the layout and the error bounds. Pure.
+ * Codecs pack elements into fewer bytes for transfer. Independent of schedules, a codec converts `count` elements to
+ * exactly pccl_codec_bytes(codec, count) bytes and back. Each block of PCCL_CODEC_BLOCK elements has scales, which are
+ * part of these bytes. All machines and all kernels compute the same bytes from the same elements, and the same bits
+ * from the same bytes. docs/CODECS.md has the formulas, the layout and the error bounds. Pure.
  *
  * To add a codec, add a row to the table behind pccl_codec_find, and the code for a block. If it packs elements into
  * less than a byte, packed_bytes (codec_internal.h) must count bits.
@@ -40,8 +40,8 @@ const struct pccl_codec *pccl_codec_find(enum pccl_codec_kind kind, enum pccl_da
  */
 size_t pccl_codec_bytes(const struct pccl_codec *codec, size_t count);
 /*
- * Encodes elements. Neither pointer needs alignment; the memory must not overlap. NaN decodes to NaN, and an infinity
- * to the same infinity, without affecting other elements.
+ * Encodes elements. The pointers need no alignment, and the memory must not overlap. NaN decodes to NaN, and an
+ * infinity to the same infinity, without affecting other elements.
  */
 void pccl_codec_encode(const struct pccl_codec *codec, const struct pccl_kernels *kernels, const void *elements,
                        size_t count, uint8_t *bytes);

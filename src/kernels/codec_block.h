@@ -3,9 +3,9 @@
  * include this file once, together with codec_head.h, codec_loops.h and codec_numbers.h. docs/CODECS.md has the
  * formulas.
  *
- * Peers must agree on every bit. The code therefore uses only plain operations in the order written, which must not be
- * contracted to fused ones (the build forbids that, and tests compare the bits), and no division or rounding by a
- * library. A short block is padded.
+ * Peers must agree on every bit. The code therefore uses no division, no rounding by a library, and only plain
+ * operations in the order written, which must not be contracted to fused ones (the build forbids that, and tests
+ * compare the bits). A short block is padded.
  */
 #ifndef PCCL_KERNELS_CODEC_BLOCK_H
 #define PCCL_KERNELS_CODEC_BLOCK_H

@@ -8,7 +8,7 @@
 struct pccl_codec_error {
     double largest, largest_error; /* magnitudes */
     double squares, squares_of_error;
-    /* number of elements that are left out because the original or the decoded value is not finite */
+    /* number of elements left out because the original or the decoded value is not finite */
     uint64_t not_finite;
 };
 

@@ -1,6 +1,6 @@
 /*
  * Loops over the VALUEs of one whole block, compiled once for each instruction set. Part of codec_block.h;
- * codec_numbers.h chooses their parameters. They only process whole blocks, so that compilers vectorize them without
+ * codec_numbers.h chooses their parameters. They process only whole blocks, so that compilers vectorize them without
  * remainder loops.
  */
 #ifndef PCCL_KERNELS_CODEC_LOOPS_H

@@ -1,6 +1,6 @@
 /*
- * Computes the numbers of a block, both those at its head and those used by the loops, so that both ends obtain the
- * same. Part of codec_block.h.
+ * Computes the numbers at the head of a block, and from these the numbers that the loops use, so that both ends use the
+ * same ones. Part of codec_block.h.
  */
 #ifndef PCCL_KERNELS_CODEC_NUMBERS_H
 #define PCCL_KERNELS_CODEC_NUMBERS_H

@@ -1,6 +1,6 @@
 /*
- * 128-bit XXH3, compiled for a variant's processors. In a separate header because of the macros that xxHash defines.
- * Only variants include it, after selecting their instruction set.
+ * 128-bit XXH3, compiled for a variant's processors. This is a separate header because xxHash defines many macros. Only
+ * variants include it, after selecting their instruction set.
  */
 #ifndef PCCL_KERNELS_DIGEST_H
 #define PCCL_KERNELS_DIGEST_H

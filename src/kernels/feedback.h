@@ -24,14 +24,14 @@ static inline bool pccl_feedback_is_kept(const struct pccl_feedback *feedback) {
 void pccl_feedback_add(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const void *elements,
                        const float *kept, size_t count, float *contribution);
 /*
- * Stores `times` the difference between the intended and the decoded value. Stores 0 where that is not finite, because
- * NaN would otherwise persist.
+ * Stores the difference between the intended and the decoded value, multiplied by `times`. Stores 0 where the result is
+ * not finite, because NaN would otherwise persist.
  */
 void pccl_feedback_keep(const struct pccl_kernels *kernels, enum pccl_datatype datatype, const float *meant,
                         const void *came, size_t count, float times, float *next);
 /*
- * Does both for elements that are sent unpacked, so that the result is the contribution. It may be the same memory as
- * the elements.
+ * Does both for elements that are sent unpacked, so that the result is the contribution. The result may be the same
+ * memory as the elements.
  */
 void pccl_feedback_apply(const struct pccl_kernels *kernels, enum pccl_datatype datatype,
                          const struct pccl_feedback *feedback, const void *elements, size_t count, void *result);

@@ -1,7 +1,7 @@
 /*
  * Each thread has a mode for float arithmetic. The thread belongs to the application, which may have enabled flushing
  * of subnormals (as linking with -ffast-math does), another rounding mode, or traps. Peers would then disagree in the
- * last bits. Reductions therefore run in the standard mode and restore the thread's.
+ * last bits. Reductions therefore run in the standard mode and restore the thread's mode afterward.
  */
 #ifndef PCCL_KERNELS_FLOAT_MODE_H
 #define PCCL_KERNELS_FLOAT_MODE_H

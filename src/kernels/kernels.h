@@ -1,7 +1,7 @@
 /*
  * Element-wise arithmetic on bulk data, with a variant for each kind of processor. All variants compute the same bits
  * as the scalar one, so peers with different processors agree. Pure; the caller detects the processor's features.
- * Elements need no alignment. kernels/reduce.h defines the semantics.
+ * Elements need not be aligned. kernels/reduce.h defines the semantics.
  */
 #ifndef PCCL_KERNELS_KERNELS_H
 #define PCCL_KERNELS_KERNELS_H
@@ -76,13 +76,13 @@ void pccl_scale(const struct pccl_kernels *kernels, enum pccl_datatype datatype,
 
 /*
  * Copies bytes that exceed the caches and will not be read soon. If the processor supports it, they bypass the caches,
- * so that memory is not read first and the caches keep their content. Other threads may read them after
- * pccl_copied_streaming, which waits for memory. Call it once after many copies.
+ * so that memory is not read first and the caches keep their content. Other threads may read the copy after
+ * pccl_copied_streaming, which waits for the stores to reach memory. Call it once after many copies.
  */
 void pccl_copy_streaming(const struct pccl_kernels *kernels, void *to, const void *from, size_t bytes);
 void pccl_copied_streaming(const struct pccl_kernels *kernels);
 
-/* Computes the 128-bit XXH3 of these bytes, low half first. All variants return the same. */
+/* Computes the 128-bit XXH3 of these bytes, low half first. All variants return the same value. */
 void pccl_digest_128(const struct pccl_kernels *kernels, const void *bytes, size_t length, uint64_t halves[2]);
 
 enum {
@@ -91,7 +91,7 @@ enum {
     PCCL_SHA256_STRIPE = PCCL_SHA256_LANES * 64, /* one block per lane */
 };
 
-/* SHA-256 of bytes that are added piece by piece. For small amounts. */
+/* SHA-256 of bytes that are added piece by piece. Intended for small amounts of data. */
 struct pccl_sha256 {
     const struct pccl_kernels *kernels;
     uint64_t length;

@@ -17,8 +17,9 @@
 #include <string.h>
 
 /*
- * The result may be one of the operands, which the compiler cannot know. Its run-time check would send this common case
- * to a scalar loop. These pragmas declare that element i depends only on elements i.
+ * The result may be one of the operands, which is unknown at compile time. The compiler's run-time check would send
+ * this common case to a scalar loop. These pragmas declare that element i of the result depends only on the elements i
+ * of the operands.
  */
 #if defined(__clang__)
 #define ELEMENTS_ARE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -124,8 +125,9 @@ DEFINE_DIVIDE(divide_i64, int64_t, int64_t, int64_t, a / d)
 /* ---- floats ---- */
 
 /*
- * Minimum: both comparisons select the same operand, unless the two are equal. In that case each selects a different
- * one, and x | y is -0 if either is -0, and otherwise equal to both. Maximum is analogous.
+ * Minimum: both comparisons select the same operand, unless the operands are equal. In that case each comparison
+ * selects a different operand, and x | y is -0 if either operand is -0, and equal to both otherwise. Maximum is
+ * analogous.
  */
 #define DEFINE_FLOAT(name, type, bits_type, nan_bits)                                                                  \
     static inline bits_type bits_of_##name(type value)                                                                 \
@@ -205,8 +207,8 @@ DEFINE_BF16(min, lesser_f32(a, b))
  * ---- floats of 8 bits, with `fraction_bits` bits of fraction; f32 has exponents larger by `rebias`. The numbers from
  * `top` on are infinity, if there is one, and NaN; larger values become `greatest` ----
  *
- * A small f32 is rounded to a multiple of the least subnormal by adding `ruler`, whose last bit equals that. Both ways
- * are computed for each number, and the valid result is chosen.
+ * A small f32 is rounded to a multiple of the least subnormal by adding `ruler`, whose last bit equals that. Both
+ * results are computed for each number, and the valid one is chosen.
  */
 
 #define F8_NAN 0x7f

@@ -1,6 +1,6 @@
 /*
- * Prefetching. Processors prefetch automatically within a page, but a loop over blocks finds each new block outside the
- * caches.
+ * Prefetching. Processors prefetch automatically within a page, but in a loop over blocks each new block is not in the
+ * caches yet.
  */
 #ifndef PCCL_KERNELS_PREFETCH_H
 #define PCCL_KERNELS_PREFETCH_H

@@ -167,7 +167,7 @@ uint8_t pccl_f32_to_f8_e5m2(float value) { return f32_to_f8(&f8_e5m2, value); }
 
 /*
  * ---- minimum and maximum in the IEEE total order, except that NaN always wins; and one canonical NaN for all results,
- * because processors return different ones ----
+ * because processors return different NaNs ----
  */
 
 #define DEFINE_FLOAT_STEPS(type, bits_type, nan_bits)                                                                  \
@@ -225,8 +225,8 @@ DEFINE_FLOAT_STEPS(double, uint64_t, UINT64_C(0x7ff8000000000000))
     }
 
 /*
- * `wide` is a 64-bit type with the signedness of the type. Sums and products are computed as unsigned so that they
- * wrap.
+ * `wide` is a 64-bit type with the signedness of the type. Sums and products are computed in unsigned types so that
+ * they wrap.
  */
 #define DEFINE_INTEGER_FOLDS(name, type, wide)                                                                         \
     DEFINE_FOLD(sum_##name, type, type, bits, (type)((uint64_t)a + (uint64_t)b), a)                                    \

@@ -3,8 +3,8 @@
  *
  * Semantics: integers wrap. Integer AVG divides the wrapped sum at the end, truncating. Floats of 8 and 16 bits are
  * added in f32 and rounded once (if all parts are available). MIN and MAX of +0 and -0 follow the IEEE total order (-0
- * < +0), so that the result does not depend on the order of the parts. NaN propagates, also in MIN and MAX. A NaN
- * result, even of a single part, is always the same canonical one, because processors return different NaNs from an
+ * < +0), so that the result does not depend on the order of the parts. NaN propagates, even through MIN and MAX. A NaN
+ * result, even of a single part, is always the same canonical NaN, because processors return different NaNs from an
  * addition: quiet, positive, without payload (0x7e00, 0x7fc0, 0x7fc00000, 0x7ff8000000000000; 0x7f for 8 bits). The
  * thread's float mode (rounding, flushed subnormals, traps) has no effect and is preserved.
  *
@@ -80,7 +80,7 @@ void pccl_fill_identity(enum pccl_datatype datatype, enum pccl_reduce_op reducti
 
 /*
  * Convert to f32 exactly, and from f32 by rounding to nearest, ties to even. NaN stays NaN, with the upper bits of its
- * payload; with 8 bits there is only one, 0x7f. Values too large for e4m3fn, including infinity, become 448.
+ * payload; the only NaN with 8 bits is 0x7f. Values too large for e4m3fn, including infinity, become 448.
  */
 float pccl_f16_to_f32(uint16_t bits);
 uint16_t pccl_f32_to_f16(float value);

@@ -13,7 +13,7 @@
 
 enum { LIMIT_F32 = 0x7f7fffff, LIMIT_BF16 = 0x7f7f0000, LIMIT_F16 = 0x477fe000, INFINITE = 0x7f800000 };
 
-/* `infinity` and `nan` are codes. */
+/* The fields `infinity` and `nan` contain codes. */
 static const struct format {
     const char *name;
     float top; /* largest number */
@@ -112,7 +112,7 @@ static struct pccl_unscaling unscaling_for(const struct pccl_scaled *codec, uint
 }
 
 /*
- * Writes a scale. A power of two is written as one byte, the exponent. Has little branching, because each block has a
+ * Writes a scale. A power of two is written as one byte, the exponent. Avoids branches, because every block has a
  * scale.
  */
 static void put_scale(const struct pccl_scaled *codec, uint32_t scale, uint8_t *bytes)
@@ -192,7 +192,7 @@ static void choose_keys(uint64_t first, uint64_t seed, struct pccl_scaling *by)
     by->keys[1] = (uint32_t)(mixed >> 32);
 }
 
-/* Encodes floats, whose number is a multiple of the smallest block. */
+/* Encodes floats. Their number must be a multiple of the smallest block. */
 static void encode_block(const struct pccl_scaled *codec, const struct pccl_kernels *kernels, const uint8_t *values,
                          size_t count, struct pccl_scaling *by, uint8_t *bytes)
 {

@@ -25,8 +25,8 @@ enum pccl_scaled_format {
 enum pccl_scaled_scale { PCCL_SCALED_F32, PCCL_SCALED_BF16, PCCL_SCALED_POWER, PCCL_SCALED_SCALES };
 
 /*
- * To the nearest number of the format; or to one of the two neighbors, with a probability that is higher for the nearer
- * one, so that the mean of many roundings is the element (to within 2^-17 of a step).
+ * Rounding: to the nearest number of the format; or to one of the two neighbors, with a probability that is higher for
+ * the nearer one, so that the mean of many roundings is the element (to within 2^-17 of a step).
  */
 enum pccl_scaled_rounding { PCCL_SCALED_NEAREST, PCCL_SCALED_STOCHASTIC, PCCL_SCALED_ROUNDINGS };
 
@@ -51,10 +51,10 @@ bool pccl_scaled_is_valid(const struct pccl_scaled *codec, struct pccl_text *rea
 size_t pccl_scaled_bytes(const struct pccl_scaled *codec, size_t count);
 /*
  * Encodes elements. `first` is the position of the first element in the whole packed data, a multiple of the block.
- * With stochastic rounding, an element's random number depends only on its position and the seed, so that pieces give
- * the same bytes as the whole.
+ * With stochastic rounding, an element's random number depends only on its position and the seed, so that encoding in
+ * pieces gives the same bytes as encoding the whole.
  *
- * Neither pointer needs alignment; the memory must not overlap. NaN decodes to NaN. Infinities decode to themselves
+ * The pointers need no alignment, and the memory must not overlap. NaN decodes to NaN. Infinities decode to themselves
  * with e5m2, and to NaN with the other formats. They do not affect other elements.
  */
 void pccl_scaled_encode(const struct pccl_scaled *codec, const struct pccl_kernels *kernels, const void *elements,

@@ -3,7 +3,7 @@
  * PCCL_SCALED_BLOCK_MIN. All formats are small floats that differ in three numbers (int4 has only subnormals), so they
  * share one source.
  *
- * Peers must agree on every bit, so the code uses only plain operations in the order written, none of which may be
+ * Peers must agree on every bit, so the code uses only plain operations in the order written, and they must not be
  * fused.
  */
 #ifndef PCCL_KERNELS_SCALED_LOOPS_H
@@ -191,8 +191,8 @@ SCALED_INLINED void scaled_numbers(const uint8_t *restrict codes, size_t count, 
 {
 #ifdef HAS_DECODE_F16
     /*
-     * Exact, because these are powers of two, and the only operation that rounds is the same product. Steps that are
-     * too large for it are rare.
+     * The result is exact, because these are powers of two, and the only operation that rounds is the same product.
+     * Steps too large for this are rare.
      */
     const float step = by->step * pccl_f32_of((uint32_t)(shape.lowest + 14) << 23);
     if (pccl_f32_bits(step) < 0x7f800000) {

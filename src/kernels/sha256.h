@@ -1,7 +1,7 @@
 /*
- * Block function of SHA-256 (FIPS 180-4), for as many messages at once as a vector has lanes. Word t of the block of
- * message i is the 32-bit word 16 t + i of a stripe. Only variants include this file, after selecting their instruction
- * set and defining LANES, which must divide PCCL_SHA256_LANES.
+ * Block function of SHA-256 (FIPS 180-4), which processes as many messages at once as a vector has lanes. Word t of the
+ * block of message i is the 32-bit word 16 t + i of a stripe. Only variants include this file, after selecting their
+ * instruction set and defining LANES, which must divide PCCL_SHA256_LANES.
  */
 #ifndef PCCL_KERNELS_SHA256_H
 #define PCCL_KERNELS_SHA256_H

@@ -69,8 +69,8 @@ static size_t end_of_ties(const struct work *work, size_t count, int32_t magnitu
 }
 
 /*
- * Selects the largest elements. Of several that are equal to the smallest one kept, selects the first ones. Has no
- * branches, because they would be unpredictable.
+ * Selects the largest elements. Of several elements equal to the smallest one kept, selects the first. Has no branches,
+ * because they would be unpredictable.
  */
 static void select_largest(struct work *work, const struct chunk *chunk, int32_t threshold)
 {

@@ -39,7 +39,7 @@ struct pccl_scaled_loops {
 /* Functions for one chunk of the sparse codec. Magnitudes are the bits of floats without their signs. */
 struct pccl_sparse_loops {
     void (*magnitudes)(const float *values, size_t count, int32_t *magnitudes);
-    /* reached by the `kept` largest magnitudes */
+    /* returns the threshold that the `kept` largest magnitudes reach */
     int32_t (*threshold)(const int32_t *magnitudes, size_t count, size_t kept);
     void (*pack)(const uint16_t *indices, size_t pairs, uint8_t *bytes);
     void (*unpack)(const uint8_t *bytes, size_t pairs, uint16_t *indices);
