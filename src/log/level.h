@@ -1,4 +1,4 @@
-/* The minimum level of the lines that this process logs. Any thread. */
+/* Minimum level of the lines that this process logs. The functions may be called from any thread. */
 #ifndef PCCL_LOG_LEVEL_H
 #define PCCL_LOG_LEVEL_H
 

@@ -50,7 +50,7 @@ static void put(enum pccl_log_level level, const char *subsystem, const char *me
 
 /*
  * Returns true if the line may be written. Lines that strangers can cause are limited; the number of omitted lines is
- * logged with the first line after each minute. Uses no lock, because a forked child could find it locked forever. A
+ * logged with the first line after each minute. Uses no lock, because in a forked child it could stay locked forever. A
  * line is not limited if another thread is in this function at the same time.
  */
 static bool is_within_limits(enum pccl_log_level level, enum pccl_log_cause cause)

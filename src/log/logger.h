@@ -1,7 +1,8 @@
 /*
  * Writes the log lines of this process, to a callback or to standard error as "<time> pccl <level> <subsystem>
- * <message>". Never writes to standard output and never ends the process. Any thread. Logging does not wait for the
- * callback, which runs on a separate thread (log/queue.h). Lines that a callback logs itself are dropped.
+ * <message>". Never writes to standard output and never ends the process. The functions may be called from any thread.
+ * Logging does not wait for the callback, which runs on a separate thread (log/queue.h). Lines that a callback itself
+ * logs are dropped.
  */
 #ifndef PCCL_LOG_LOGGER_H
 #define PCCL_LOG_LOGGER_H
@@ -28,7 +29,7 @@ void pccl_logger_print(enum pccl_log_level level, const char *subsystem, const c
 
 /*
  * Sets the callback; NULL means standard error. When this returns, the previous callback has received all earlier lines
- * and will not run again. If it is called from a callback, does not wait.
+ * and will not run again. Does not wait if called from a callback.
  */
 void pccl_logger_set_callback(pcclLogCallback_t callback, void *user);
 /* Waits until the callback has received all earlier lines, but no longer than this time. */
@@ -36,7 +37,8 @@ void pccl_logger_wait(uint32_t milliseconds);
 
 /*
  * Formats a line for standard error, including the line end. Returns its length, which is at most `size`. `size` is at
- * least twice PCCL_LOGGER_LINE_MAX. NULL selects the default format. Set it while no other thread logs.
+ * least twice PCCL_LOGGER_LINE_MAX. A NULL formatter selects the default format. Set the formatter while no other
+ * thread logs.
  */
 typedef size_t pccl_logger_format(char *out, size_t size, const struct timespec *now, enum pccl_log_level level,
                                   const char *subsystem, const char *message, const struct pccl_log_fields *fields);

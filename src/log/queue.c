@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines lost in one place, and their highest level, at which the loss is reported. */
+/* Lines lost at one place in the queue, and their highest level, at which the loss is reported. */
 struct loss {
     uint64_t lines;
     enum pccl_log_level level;
@@ -67,7 +67,7 @@ static void after_fork_in_child(void)
     loss.lines = 0;
     put = taken;
     changing = false;
-    if (!inside) { /* if a callback forked, it also continues in the child */
+    if (!inside) { /* if a callback forked, it continues in the child as well */
         handed = taken;
         busy = false;
         worker = NONE;
@@ -93,7 +93,7 @@ static void hand_over(pcclLogCallback_t callback, void *user, enum pccl_log_leve
 {
     if (callback)
         callback((pcclLogLevel_t)level, subsystem, message, user);
-    else /* removed by a callback while lines were queued */
+    else /* a callback removed itself while lines were queued */
         pccl_log_stderr(level, subsystem, message, NULL);
 }
 
@@ -240,7 +240,7 @@ void pccl_log_queue_set(pcclLogCallback_t callback, void *user)
     uv_mutex_lock(&lock);
     while (changing && !inside)
         uv_cond_wait(&changed, &lock);
-    if (inside) { /* called by the callback itself, so waiting for it would never end */
+    if (inside) { /* the callback itself made this call, so waiting for it would never end */
         change(callback, user);
         uv_mutex_unlock(&lock);
         return;

@@ -1,10 +1,10 @@
-/* Log lines on standard error, written as a whole by the thread that logs, without long waits. */
+/* Writes log lines to standard error, each as a whole, on the thread that logs, without long waits. */
 #ifndef PCCL_LOG_STDERR_H
 #define PCCL_LOG_STDERR_H
 
 #include "log/logger.h"
 
-/* Writes a line. The message must not contain a line end; fields may be NULL. Any thread. */
+/* Writes a line. The message must not contain a line end; fields may be NULL. May be called from any thread. */
 void pccl_log_stderr(enum pccl_log_level level, const char *subsystem, const char *message,
                      const struct pccl_log_fields *fields);
 

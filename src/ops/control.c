@@ -13,7 +13,7 @@ enum { PAUSE_MS = 50 /* pause after a shortage of descriptors or memory */ };
 static const char in_use[] = "in use by another master";
 
 struct pccl_control_visitor {
-    struct pccl_control *control; /* NULL: no longer counted, and waiting to be released by the loop */
+    struct pccl_control *control; /* NULL once it is no longer counted and only waits for the loop to release it */
     struct pccl_list_node node;
     struct pccl_channel channel;
     struct pccl_print answer;
@@ -186,8 +186,8 @@ static enum pccl_status take_lock(struct pccl_control *control, const char *stat
 }
 
 /*
- * Listens at the control socket. Since the lock is held, a socket that does not answer is abandoned; one that answers
- * belongs to an older version, which has no lock.
+ * Listens on the control socket. This process holds the lock, so an existing socket is abandoned if it does not answer;
+ * if it answers, it belongs to an older version, which does not lock.
  */
 static enum pccl_status take_socket(struct pccl_control *control, uv_loop_t *loop, const char *state,
                                     struct pccl_text *reason)

@@ -20,7 +20,7 @@ enum {
 struct pccl_control_visitor;
 
 struct pccl_control {
-    /* set by the owner before pccl_control_open */
+    /* Set by the owner before pccl_control_open. */
     struct pccl_tokens *tokens; /* NULL if the master has no tokens; commands then fail with that reason */
     /* private */
     uv_poll_t poll;
@@ -36,7 +36,7 @@ struct pccl_control {
 };
 
 /*
- * Locks this directory and listens at the socket `control` in it. Returns SYSTEM with a reason if that fails, or if
+ * Locks this directory and listens on the socket `control` in it. Returns SYSTEM with a reason if that fails, or if
  * another master uses the directory. After success, the struct must stay valid until the loop has released its handles.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_control_open(struct pccl_control *control, uv_loop_t *loop, const char *state,

@@ -16,7 +16,7 @@ static void two_digits(char *text, uint64_t value)
 
 /*
  * Writes a number of days since 1970 as a Gregorian date. Computes with years that begin in March, so that the leap day
- * is the last day.
+ * is the last day of the year.
  */
 static void put_date(char *text, uint64_t days)
 {
@@ -170,7 +170,8 @@ static void write_members(struct pccl_json *json, const struct pccl_recorder *re
 }
 
 /*
- * Return the time of the first message's beginning, and of the last message's end, over all flows; 0 without messages.
+ * Return the time at which the first message began, and at which the last message ended, over all flows; 0 without
+ * messages.
  */
 static uint64_t first_of(const struct pccl_recorder_flow *flows, uint32_t count)
 {
@@ -191,7 +192,7 @@ static uint64_t last_of(const struct pccl_recorder_flow *flows, uint32_t count)
     return last_us;
 }
 
-/* Returns the waiting time. Includes a wait that has not ended. */
+/* Returns the waiting time, including a wait that has not ended. */
 static uint64_t waited_us(const struct pccl_telemetry_dump *dump, const struct pccl_recorder_entry *entry,
                           const struct pccl_telemetry_counters *flow)
 {

@@ -30,7 +30,7 @@ struct pccl_telemetry_dump {
     struct pccl_epoch epoch;
     uint64_t now_us, wall_us;              /* the same instant on both clocks; wall_us is since 1970 */
     struct pccl_text why;                  /* reason why the peer is not connected, or why the last call failed */
-    struct pccl_text waits;                /* known waits and the peers they wait for, as reported by the master */
+    struct pccl_text waits;                /* calls that wait and the peers they wait for, as reported by the master */
     struct pccl_telemetry_member *members; /* members of the group in canonical order */
     uint32_t member_count;
     struct pccl_telemetry_connection *connections;

@@ -66,7 +66,7 @@ static uint16_t read_method(const struct line *method, struct pccl_http_request 
     return request->head || request->post || equals(method, "GET") ? 0 : 405;
 }
 
-/* Accepts "/path?query", also with "http://host" before it. */
+/* Accepts "/path?query", with or without "http://host" before it. */
 static uint16_t read_target(struct line target, struct pccl_http_request *request)
 {
     static const char scheme[] = "http://";

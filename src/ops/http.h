@@ -1,7 +1,7 @@
 /*
  * The parts of HTTP/1.x needed for a server of GET and HEAD requests, and of POST for commands. Parses the head of a
  * request from the bytes received so far, and writes the head of an answer. Pure and bounded. Each connection serves
- * one request, so bodies and any bytes after the head are ignored; commands are contained in the path.
+ * one request, so bodies and any bytes after the head are ignored; a command is in the path.
  */
 #ifndef PCCL_OPS_HTTP_H
 #define PCCL_OPS_HTTP_H
@@ -36,7 +36,7 @@ enum pccl_http_reading {
 
 /*
  * Parses the first `length` bytes from a client. If PCCL_HTTP_HEAD_MAX bytes do not contain a complete head, they are
- * BAD. A line may end with LF only.
+ * BAD. A line may end with a bare LF.
  */
 PCCL_MUST_CHECK enum pccl_http_reading pccl_http_read(const char *bytes, size_t length,
                                                       struct pccl_http_request *request, uint16_t *code);

@@ -20,10 +20,10 @@ struct pccl_http_visitor {
     struct pccl_address address;
     struct pccl_channel channel;
     uint32_t wanted;             /* number of the page that it waits for, or 0 */
-    bool asks;                   /* its request has been received but not taken by the owner */
+    bool asks;                   /* true if its request has been received and the owner has not taken it */
     bool head;                   /* HEAD request: expects no body */
-    bool waits;                  /* waits for its turn to begin the handshake */
-    bool is_loopback;            /* accepted at a loopback address */
+    bool waits;                  /* true if it waits for its turn to begin the handshake */
+    bool is_loopback;            /* true if it was accepted on a loopback address */
     struct pccl_http_body *body; /* body being sent */
     const uint8_t *payload;
     uint8_t *room; /* address of `request`, for the channel */
@@ -360,7 +360,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* Returns 0, or an error, and then closes the socket. */
+/* Returns 0, or closes the socket and returns an error. */
 static int watch(struct pccl_http_server *server, uv_os_sock_t socket, bool is_loopback)
 {
     uv_poll_t *poll = &server->polls[server->socket_count];

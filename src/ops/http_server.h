@@ -1,10 +1,10 @@
 /*
- * Answers GET, HEAD and POST requests over HTTP on an event loop with more important work. Connections are few and
+ * Answers GET, HEAD and POST requests over HTTP on an event loop that has more important work. Connections are few and
  * short, serve one request each, and use little memory. Clients that send or read slowly, or arrive in large numbers,
- * are dropped without affecting others. With keys, uses HTTPS at addresses that other machines can reach; handshakes
- * are then queued and limited per second, and addresses with few connections come first. Knows nothing of the pages:
- * its owner takes requests in each iteration of the loop, and answers them immediately or later. Runs on the loop's
- * thread.
+ * are dropped without affecting others. With keys, uses HTTPS on addresses that other machines can reach; handshakes
+ * are then queued and limited per second, and clients from addresses with few connections take precedence. Independent
+ * of the pages: its owner takes requests in each iteration of the loop, and answers them immediately or later. Runs on
+ * the loop's thread.
  */
 #ifndef PCCL_OPS_HTTP_SERVER_H
 #define PCCL_OPS_HTTP_SERVER_H
@@ -41,11 +41,11 @@ struct pccl_http_body *pccl_http_body_make(const struct pccl_memory *memory, uin
 void pccl_http_body_leave(struct pccl_http_body *body);
 
 struct pccl_http_server {
-    /* set by the owner before pccl_http_open */
+    /* Set by the owner before pccl_http_open. */
     uv_loop_t *loop;
     const struct pccl_memory *memory;
     const struct pccl_hash_key *hash; /* random key */
-    const struct pccl_keys *keys;     /* keys with a certificate (net/keys.h); NULL: HTTP at all addresses */
+    const struct pccl_keys *keys;     /* keys with a certificate (net/keys.h); NULL: HTTP on all addresses */
     /* private */
     uv_os_sock_t listening[PCCL_HTTP_SOCKETS_MAX];
     uv_poll_t polls[PCCL_HTTP_SOCKETS_MAX];
@@ -60,7 +60,10 @@ struct pccl_http_server {
     uint64_t answered, refused, dropped;
 };
 
-/* Listens at these addresses. Returns 0, or a negative libuv error with a reason, and then nothing is open. */
+/*
+ * Listens on these addresses. Returns 0. On failure, closes everything and returns a negative libuv error with a
+ * reason.
+ */
 PCCL_MUST_CHECK int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *addresses,
                                    uint32_t count, struct pccl_text *reason);
 /* Ends all connections. The struct must stay valid until the loop has released them. A zeroed struct is allowed. */
@@ -77,8 +80,8 @@ bool pccl_http_is_https(const struct pccl_http_visitor *visitor);
 /* Returns true if the client's listening address can only be reached from this machine. */
 bool pccl_http_is_loopback(const struct pccl_http_visitor *visitor);
 /*
- * Answers a client. Call once for each client. body: the function takes a reference until it has been sent; NULL means
- * out of memory, which is answered with 503.
+ * Answers a client. Call once for each client. body: referenced until it has been sent; NULL means out of memory, and
+ * the answer is then a 503.
  */
 void pccl_http_answer(struct pccl_http_visitor *visitor, const char *type, struct pccl_http_body *body);
 /* Answers with an error. words: a sentence. */

@@ -50,7 +50,7 @@
 
 enum { PCCL_METRICS_BYTES_MAX = 1 << 20 };
 
-/* Appends the exposition in text format 0.0.4. The peers, groups and waits of the figures are not used. */
+/* Appends the exposition in text format 0.0.4. Does not use the peers, groups and waits in the figures. */
 void pccl_metrics_write(const struct pccl_figures *figures, struct pccl_print *print);
 
 #endif

@@ -9,8 +9,8 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_LEAVING] = "leaving"};
 
 /*
- * Items in the order of the page: the head, one item for each row of links, peer, group, verdict and wait, and the
- * tail.
+ * Kinds of items, in the order of the page: the head; one item for each row of links, peer, group, verdict and wait;
+ * and the tail.
  */
 enum part { HEAD, ROW, PEER, GROUP, VERDICT, WAIT, TAIL };
 

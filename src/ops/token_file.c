@@ -13,7 +13,7 @@ enum {
     DIGITS = 2 * HALF,
     CHECK_DIGITS = 8,
     PAD = 4096,
-    WORD_MAX = PCCL_TOKEN_FILE_LABEL_MAX + 1 /* longer than any valid word */
+    WORD_MAX = PCCL_TOKEN_FILE_LABEL_MAX + 1 /* more than the length of any valid word */
 };
 
 enum { REVOKED_DIGITS = 20 }; /* maximum number of characters that a revocation adds to the text */
@@ -102,7 +102,7 @@ static bool is_dead(const struct pccl_pass *pass, uint64_t now_s)
     return pass->revoked_s != 0 || has_expired(pass, now_s) || is_used_up(pass);
 }
 
-/* Forgets the peers that used a pass that no longer exists. They cannot rejoin, so others can have their entries. */
+/* Forgets the peers of a pass that no longer exists. They cannot rejoin, so other peers can use their entries. */
 static void forget_guests(struct pccl_token_file *book, uint32_t number)
 {
     uint32_t kept = 0;
@@ -309,7 +309,7 @@ enum pccl_status pccl_token_file_admit(struct pccl_token_file *book, struct pccl
     *noted = false;
     if (why == NULL && limited && digest != NULL && !is_guest(book, pass, digest)) {
         *noted = note_guest(book, pass, digest);
-        /* Without a limit, the peer merely could not rejoin after the token has expired. */
+        /* If uses are unlimited, the only disadvantage is that the peer cannot rejoin after the token has expired. */
         if (!*noted && pass->uses != 0)
             why =
                 "cannot be used: too many peers have joined with this master's tokens; revoke old tokens to make room";
@@ -390,7 +390,7 @@ void pccl_token_file_pad(const struct pccl_token_file *book, struct pccl_print *
 struct reader {
     const char *at, *end; /* rest of the current line */
     uint32_t line;
-    bool checked, damaged; /* lines have checksums; the current line's is wrong */
+    bool checked, damaged; /* checked: lines have checksums; damaged: the current line's checksum is wrong */
     struct pccl_id chain;
 };
 

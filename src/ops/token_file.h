@@ -1,6 +1,6 @@
 /*
- * The book of tokens: everything that a master knows about its tokens except the secrets. This is, for each token, the
- * public key derived from its secret, its role, its limits in time and uses, and the peers that have used it. Also
+ * The book of tokens: everything that a master knows about its tokens except the secrets. For each token, it contains
+ * the public key derived from its secret, its role, its time limit and use limit, and the peers that have used it. Also
  * converts the book to and from the text of the token file. Pure. Times are calendar times, because the book outlives
  * the process.
  *
@@ -99,8 +99,8 @@ bool pccl_token_file_revoke(struct pccl_token_file *book, struct pccl_pass *pass
 
 /*
  * Checks whether a pass permits this role. digest: identifies a peer; NULL for an HTTP request. Returns OK if it does,
- * otherwise a status with a reason. *noted is set if the book has changed, because this used up one of a limited number
- * of uses or recorded a peer that may rejoin.
+ * otherwise a status with a reason. Sets *noted if the book has changed, because one of a limited number of uses was
+ * used up or a peer that may rejoin was recorded.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_token_file_admit(struct pccl_token_file *book, struct pccl_pass *pass,
                                                        enum pccl_role role, const struct pccl_id *digest,

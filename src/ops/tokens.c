@@ -21,7 +21,7 @@ struct pccl_tokens {
     bool joins;                         /* peers join with tokens */
     bool changed;                       /* the book has changed since it was last written */
     bool unsaved;                       /* a revocation is not on disk yet, and must be written durably */
-    bool told;                          /* a failure to write has been logged */
+    bool told;                          /* true if a failure to write has been logged */
     bool admits;      /* a use in this iteration of the loop has been admitted but is not written yet */
     uint64_t tried_s; /* time of the last failed write */
     void (*each)(void *context, uint32_t pass);
@@ -137,7 +137,8 @@ static bool is_runs(const struct pccl_pass *pass) { return strcmp(pass->label, r
 
 /*
  * Ends the run's earlier tokens when a new one replaces them. Tokens from files are revoked. A token from a shared
- * secret is dropped unless it was revoked, because the new secret may be a mistake, and the earlier one may return.
+ * secret is dropped unless it was revoked, because the new secret may be a mistake, and the user may return to the
+ * earlier one.
  */
 static enum pccl_status end_earlier(struct pccl_tokens *tokens, struct pccl_text *reason)
 {
@@ -277,7 +278,7 @@ enum pccl_status pccl_tokens_admit(struct pccl_tokens *tokens, const uint8_t key
     struct pccl_id digest = pccl_secret_digest(peer);
     bool noted;
     *pass = found ? found->number : 0;
-    if (!found) /* dropped to make room for another token since the handshake */
+    if (!found) /* since the handshake, it was dropped to make room for another token */
         return pccl_fail(reason, PCCL_REFUSED, "its token is no longer valid at this master");
     enum pccl_status status =
         pccl_token_file_admit(&tokens->book, found, PCCL_ROLE_JOIN, &digest, now_s(), &noted, reason);

@@ -13,7 +13,7 @@
 
 struct pccl_tokens;
 
-/* length limits in bytes for the admin token, which is not in a book */
+/* minimum and maximum length in bytes of the admin token, which is not in a book */
 enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 };
 enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
 
@@ -41,7 +41,7 @@ void pccl_tokens_set_peers(struct pccl_tokens *tokens, void (*each)(void *contex
 /* Records a peer. peer: the token from its hello. */
 void pccl_tokens_keep(struct pccl_tokens *tokens, uint32_t pass, const struct pccl_id *peer);
 
-/* For pccl_keys_set_judge, with the tokens as the context. */
+/* Callback for pccl_keys_set_judge. Its context is the tokens. */
 enum pccl_keys_verdict pccl_tokens_judge(void *tokens, const uint8_t key[PCCL_PUBLIC_BYTES]);
 /*
  * Checks whether a peer with this key may join. peer: the token from its hello. Sets *pass to the number of its token,

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    IDLE_SHARE = 20,        /* a page is reused for this multiple of the time that it took to make */
+    IDLE_SHARE = 20,        /* a page is reused for this multiple of the time that was needed to make it */
     SLICE_ITEMS = 64,       /* maximum number of items in a slice, which take about 0.1 ms */
     SLICE_BYTES = 16 << 10, /* maximum size of a slice, for long items */
     TOKEN_FILE_BYTES_MAX = PCCL_SHARED_TEXT_MAX + 8, /* more than any token needs */

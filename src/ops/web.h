@@ -10,7 +10,7 @@
 #include "ops/http_server.h"
 #include "ops/tokens.h"
 
-/* Pages that are made from figures. Clients that wait for a page do so with its number plus 1. */
+/* Pages that are made from figures. Clients that wait for a page wait with its number plus 1. */
 enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
 
 enum { PCCL_HTTP_HOST_NAMES_MAX = 5 };
@@ -39,7 +39,7 @@ struct pccl_web {
     char machine[UV_MAXHOSTNAMESIZE];
     struct pccl_page pages[PCCL_PAGE_KINDS];
     struct pccl_http_visitor *commander; /* client whose command is being executed */
-    /* Time that the loop spends not waiting, per iteration and in windows of PCCL_LAG_WINDOW_US. */
+    /* Time for which the loop is busy, per iteration and in windows of PCCL_LAG_WINDOW_US. */
     uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;
 };
 
@@ -50,7 +50,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_web_read_token(const char *path, char toke
 enum { PCCL_LAG_WINDOW_US = 10000000 };
 
 /*
- * Listens at these addresses. The struct must be zeroed, except for loop, hash and keys in http and the fields set by
+ * Listens on these addresses. The struct must be zeroed, except for loop, hash and keys in http and the fields set by
  * the owner. On failure returns an error with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *hosts, uint32_t count,
