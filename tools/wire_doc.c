@@ -115,7 +115,7 @@ static void print_limits(const struct pccl_wire_field *field)
     }
 }
 
-/* Returns true for the field with the schema's digest, which cannot be part of the table that it covers. */
+/* Returns true for the field that contains the schema's digest, because that digest cannot cover itself. */
 static bool is_own_digest(const struct pccl_wire_layout *layout, const struct pccl_wire_field *field)
 {
     return strcmp(layout->name, "build") == 0 && strcmp(field->name, "digest") == 0;

@@ -7,7 +7,7 @@
 
 /*
  * A line must always fit into a single write to a pipe (4,096 bytes). Its parts are therefore truncated to these
- * lengths, counted after escaping, and each remains valid by itself.
+ * lengths, counted after escaping. Each truncated part is still valid.
  */
 enum { MESSAGE_MAX = 2400, REASON_MAX = 1000, SUBSYSTEM_MAX = 64 };
 

@@ -1,4 +1,4 @@
-/* Formats of log lines for people and for programs. Each is a pccl_logger_format (log/logger.h). */
+/* Formats of log lines, for people and for programs. Each one is a pccl_logger_format (log/logger.h). */
 #ifndef PCCL_TOOLS_MASTER_LOG_FORMAT_H
 #define PCCL_TOOLS_MASTER_LOG_FORMAT_H
 

@@ -22,7 +22,7 @@
 enum {
     EXIT_USAGE = 2,
     GO_ON = -1,
-    DRAIN_MS = 5000, /* time after which a master that has not ended is considered stuck */
+    DRAIN_MS = 5000, /* time after which a master that is still running is considered stuck */
 };
 
 struct command {
@@ -146,7 +146,7 @@ static int set_parameter(struct command *command, const char *setting)
     return usage_error(problem.words);
 }
 
-/* Flags that are abbreviations of --set NAME=. */
+/* Flags that abbreviate --set NAME=. */
 static const struct {
     const char *flag, *name;
 } valued[] = {
@@ -182,7 +182,10 @@ static int take_valued(struct command *command, const char *flag, const char *na
     return GO_ON;
 }
 
-/* Parses the arguments. Returns GO_ON, or the exit status. A value follows its flag, or is part of it after '='. */
+/*
+ * Parses the arguments. Returns GO_ON, or the exit status. A value is the next argument, or follows '=' in the flag's
+ * argument.
+ */
 static int parse(struct command *command, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -228,13 +231,13 @@ struct service {
     uint32_t idle_exit_ms;
     uint64_t last_peer_ns; /* last time at which there was a peer, or the start; 0: not checked yet */
     bool named;            /* the master's thread has been named */
-    bool broken;           /* valid when ended: a defect has ended the master */
+    bool broken;           /* valid when ended: true if a defect has ended the master */
     atomic_bool ended, idle;
 };
 
 static void report(enum pccl_log_level level, const char *words)
 {
-    /* A program that exits prints the reason regardless of the log level. */
+    /* When the program exits, it prints the reason regardless of the log level. */
     if (level == PCCL_LOG_ERROR && !pccl_logger_wants(level))
         fprintf(stderr, "pccl-master: %s\n", words);
     else

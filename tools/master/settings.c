@@ -188,9 +188,7 @@ static void describe_source(const struct settings *settings, int which, char *ou
     }
 }
 
-/*
- * Explains a conflict between values that are valid by themselves, and adds the sources of those named in the reason.
- */
+/* Explains a conflict between individually valid values, and adds the sources of the values named in the reason. */
 static void explain_misfit(const struct settings *settings, const struct pccl_text *words,
                            struct settings_problem *problem)
 {
@@ -273,7 +271,7 @@ static void print_list(const char *list, char *out, size_t size)
 void settings_print(const struct settings *settings, FILE *stream)
 {
     for (int order = 0; order < SETTING_COUNT; order++) {
-        /* prints those that are not parameters of the library first */
+        /* first prints the settings that are not parameters of the library */
         int which = (order + PCCL_PARAM_COUNT) % SETTING_COUNT;
         char value[SETTING_BYTES_MAX + 128], source[512];
         const char *text = settings_text(settings, which);

@@ -36,9 +36,9 @@ struct settings_problem {
 
 PCCL_PRINTF(2, 3) void settings_explain(struct settings_problem *problem, const char *format, ...);
 /*
- * Functions that return bool return false with a problem. If settings_set fails, it has changed nothing; functions that
- * read a source may already have set some values. `where` is the location used in messages. A value that the current
- * one overrides is validated and dropped. Several listen values from the same source are combined.
+ * Functions that return bool return false with a problem. If settings_set fails, it has changed nothing; a function
+ * that reads a source may already have set some values. `where` is the location used in messages. If the current value
+ * takes precedence, the new one is validated and dropped. Several listen values from the same source are combined.
  */
 bool settings_set(struct settings *settings, enum settings_source source, unsigned line, const char *where,
                   const char *name, const char *value, struct settings_problem *problem);

@@ -17,7 +17,7 @@
 
 enum {
     EXIT_USAGE = 2,
-    PATIENCE_MS = 5000, /* time limit for one answer */
+    PATIENCE_MS = 5000, /* time limit for an answer */
     WATCH_MS = 1000,    /* interval between answers */
     ANSWER_BYTES_MAX = 16 << 20,
 };
@@ -31,7 +31,7 @@ struct question {
     uint64_t until_ms;
     char token[PCCL_TOKEN_TEXT + PCCL_ADMIN_TOKEN_MAX]; /* "" if none was given */
     struct pccl_keys *keys;                             /* owned; NULL: plain HTTP */
-    struct pccl_secure *secure;                         /* encryption of the current connection */
+    struct pccl_secure *secure;                         /* encryption state of the current connection */
     char *answer;                                       /* owned; head followed by body */
     size_t length;
     char words[600]; /* reason why there is no answer */

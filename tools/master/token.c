@@ -94,7 +94,10 @@ static const char **place_of(struct request *request, const char *flag)
     return strcmp(flag, "--label") == 0 ? &request->label : NULL;
 }
 
-/* Parses the arguments. Returns 0, or the exit status. A value follows its flag, or is part of it after '='. */
+/*
+ * Parses the arguments. Returns 0, or the exit status. A value is the next argument, or follows '=' in the flag's
+ * argument.
+ */
 static int parse(struct request *request, int argc, char **argv)
 {
     for (int i = 2; i < argc; i++) {
@@ -114,7 +117,7 @@ static int parse(struct request *request, int argc, char **argv)
     return 0;
 }
 
-/* Reads the value of --ttl, in which 0 means never. Returns false if it is invalid. */
+/* Reads the value of --ttl. A value of 0 means that the token never expires. Returns false if it is invalid. */
 static bool read_ttl(const char *text, enum pccl_role role, unsigned long long *seconds)
 {
     *seconds = text == NULL && role == PCCL_ROLE_JOIN ? JOIN_TTL_S : 0;

@@ -21,7 +21,7 @@ struct event {
 
 enum {
     LOOKED_AT_MAX = 16384
-}; /* limit for the elements checked in each result; checking more would take longer than the operation itself */
+}; /* maximum number of elements checked in each result; checking more would take longer than the operation */
 
 struct load {
     const struct perf_options *options;
@@ -71,7 +71,7 @@ int perf_chaos_worker(const struct perf_options *options)
 {
     struct perf_options own = *options;
     own.peers = 2;    /* one peer is missing most of the time */
-    own.alike = true; /* so that the result reveals the number of participants */
+    own.alike = true; /* the result then shows the number of participants */
     size_t bytes = options->max_bytes + perf_datatype_bytes(options->datatype);
     struct load load = {.options = &own, .input = malloc(bytes), .output = malloc(bytes)};
     load.count = bytes / perf_datatype_bytes(options->datatype) - 1;
@@ -104,7 +104,7 @@ int perf_chaos_worker(const struct perf_options *options)
 enum wanted {
     WANT_NOTHING,
     WANT_WHOLE, /* several consecutive operations with all peers */
-    WANT_ERROR, /* an error after the signal; also a success without the victim, if no operation was in progress */
+    WANT_ERROR, /* an error after the signal, or a success without the victim if no operation was in progress */
     WANT_GOOD,  /* a success without the victim */
 };
 

@@ -170,7 +170,7 @@ static bool read_goal(struct reader *reader, struct goal *goal)
     } while (take(reader, ','));
     if (!take(reader, '}'))
         return fail(reader, "expected }");
-    /* Other goals, which bench/figures.py judges. */
+    /* Beginnings of the other goals, which bench/figures.py checks. */
     static const char *const others[] = {"test ", "torch_steps ", "arrivals", "pairs "};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strncmp(goal->of, others[i], strlen(others[i])) == 0)

@@ -2,7 +2,7 @@
  * Compares figures with goals. The goals are a JSON file with an array of flat objects such as
  *   {"name": "...", "peers": 2, "bytes": 67108864, "metric": "share_of_limit", "at_least": 0.95}
  * Optional conditions are "of" (the kind of measurement, by default all_reduce), "datatype", "operation", "codec",
- * "concurrent" and "in_place". "at_most" may replace "at_least". Goals for "topology" have no bytes. Metrics are the
+ * "concurrent" and "in_place". "at_most" may replace "at_least". Goals for "topology" have no "bytes". Metrics are the
  * fields of the rows of --json; nested fields of --chaos are joined, as in "to_error_median_ms". Goals with conditions
  * that this run does not meet are skipped.
  */

@@ -89,7 +89,7 @@ static int conclude(const struct perf_options *options, const struct perf_ring *
 
 /* ---- combining the rows of all workers ---- */
 
-/* The limit, measured before and after the row, so that changes in the machine's speed affect both. */
+/* The limit, measured both before and after the row, so that it reflects changes in the machine's speed. */
 struct limits {
     struct perf_limit_samples all;
     double medians_s[2];

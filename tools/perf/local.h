@@ -1,4 +1,4 @@
-/* A complete run on this machine: a master, the workers, and the limit that is measured between them. */
+/* A complete run on this machine: a master, the workers, and measurements of the limit between rows. */
 #ifndef PCCL_TOOLS_PERF_LOCAL_H
 #define PCCL_TOOLS_PERF_LOCAL_H
 

@@ -610,7 +610,7 @@ static bool fits(const struct perf_options *options)
     return words == NULL;
 }
 
-/* Checks the settings once, so that not every peer reports an error. */
+/* Checks the settings once, so that an error is reported once instead of by every peer. */
 static bool settings_are_right(const struct perf_options *options)
 {
     pcclOptions_t *set = perf_library_options(options);
@@ -670,7 +670,7 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
         options->out_of_place = false;
     }
     if (perf_gives_blobs(options) || options->collective == PCCL_ALL_TO_ALL) {
-        options->in_place = false; /* the result is in memory of the library, or must not overlap the input */
+        options->in_place = false; /* the result is in the library's memory, or must not overlap the input */
         options->out_of_place = true;
     }
     if (options->collective == PCCL_BARRIER) {

@@ -11,10 +11,10 @@
 
 enum perf_mode {
     PERF_LOCAL,  /* spawns a master and peers on this machine */
-    PERF_PEER,   /* is one peer of a real cluster */
+    PERF_PEER,   /* runs as one peer of a real cluster */
     PERF_LIMIT,  /* measures only plain sockets */
-    PERF_WORKER, /* internal: is one of the spawned peers */
-    PERF_MASTER, /* internal: is the spawned master */
+    PERF_WORKER, /* internal: runs as one of the spawned peers */
+    PERF_MASTER, /* internal: runs as the spawned master */
 };
 
 enum { PERF_SIZES_MAX = 64, PERF_SETTINGS_MAX = 16, PERF_TENSORS_MAX = 1024 };
@@ -41,7 +41,7 @@ struct perf_options {
     uint32_t tensors;                   /* number of tensors that share the bytes of each operation */
     bool out_of_place, in_place;
     bool check;
-    bool alike;        /* all peers have the same values; needed because the peers of a real cluster have no numbers */
+    bool alike;        /* true if all peers have the same values, because the peers of a real cluster have no numbers */
     bool limit;        /* also measure the limit */
     bool limit_cache;  /* measure the limit with data in the cache instead of memory */
     double limit_cpu;  /* CPU seconds per GB above which the limit is not usable */
@@ -84,7 +84,7 @@ static inline const struct pccl_collective_row *perf_row(const struct perf_optio
     return pccl_collective((uint8_t)options->collective);
 }
 static inline bool perf_reduces(const struct perf_options *options) { return perf_row(options)->reduces; }
-/* Returns true if the result is in memory of the library. */
+/* Returns true if the result is in the library's memory. */
 static inline bool perf_gives_blobs(const struct perf_options *options)
 {
     return perf_row(options)->of == PCCL_OF_BLOBS;
@@ -93,7 +93,7 @@ static inline bool perf_gives_blobs(const struct perf_options *options)
 uint32_t perf_parts(const struct perf_options *options);
 /* Returns the minimum traffic of the busiest peer in one direction, as a share of the size. */
 double perf_traffic(const struct perf_options *options, uint32_t peers);
-/* Returns the number of times that this share is sent, over all peers. */
+/* Returns the number of times that this share is sent, summed over all peers. */
 uint32_t perf_senders(const struct perf_options *options);
 /* Returns the size that follows this one, or 0 after the last one. The first size is min_bytes. */
 size_t perf_next_size(const struct perf_options *options, size_t bytes);

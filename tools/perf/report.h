@@ -14,7 +14,7 @@ struct perf_row {
     bool in_place;
     uint32_t iterations;
     double seconds; /* duration of an operation: the slowest peer's loop, divided by the number of operations */
-    double p50_s, p99_s, max_s; /* over all operations of all peers */
+    double p50_s, p99_s, max_s; /* of all operations of all peers */
     double algbw, busbw;        /* 1e9 bytes per second */
     double cpu_s;               /* CPU time of an operation, over all processes including the master */
     double master_s;            /* CPU time of the master; 0: unknown */
@@ -29,10 +29,13 @@ struct perf_row {
     char why[PCCL_CODEC_WORDS_SIZE];    /* its reason; "" for other codecs */
 };
 
-/* Above this variation the machine was disturbed, and the share of the limit is meaningless. */
+/* A higher variation shows that the machine was disturbed, so the share of the limit is meaningless. */
 #define PERF_LIMIT_SPREAD_MAX 1.25
 
-/* Fills in a row. times: of all operations of all peers; sorted by this function. cpu_s: of the whole loop. */
+/*
+ * Fills in a row. times: durations of all operations of all peers, which this function sorts. cpu_s: CPU time of the
+ * whole loop.
+ */
 void perf_row_finish(struct perf_row *row, const struct perf_options *options, double *times, size_t count,
                      double cpu_s);
 /* Returns the share of the limit, or NAN if it was not measured. */

@@ -19,7 +19,7 @@ struct reader {
     enum pccl_status status;
 };
 
-/* Sets the reason for which this line is invalid. Returns false. */
+/* Sets the reason why this line is invalid. Returns false. */
 PCCL_PRINTF(2, 3) static bool wrong(struct reader *reader, const char *format, ...)
 {
     pccl_text_format(reader->reason, "line %" PRIu64 ": ", reader->line);

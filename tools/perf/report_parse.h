@@ -6,7 +6,7 @@
 
 /*
  * Creates a report, which the caller must free after OK. Returns ARGUMENT with a reason that includes the line number,
- * or MEMORY. The memory used is at most about 20 times the size of the text, whatever its content.
+ * or MEMORY. Uses memory of at most about 20 times the size of the text, regardless of its content.
  */
 PCCL_MUST_CHECK enum pccl_status perf_report_parse(const char *text, size_t length, const struct pccl_memory *memory,
                                                    struct pccl_topology_report *report, struct pccl_text *reason);

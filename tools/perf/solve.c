@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The maximum is enough for the largest run, and is within the library's 32-bit counts. */
+/* The maximum suffices for the largest run and fits into the library's 32-bit counts. */
 enum { FILE_BYTES_FIRST = 1 << 16, FILE_BYTES_MAX = 1 << 30 };
 
-/* for a file without steps: the number that the master uses in one search */
+/* number of steps if the file has none: the number that the master uses in one search */
 static const uint64_t steps_without = 4000000;
 
 struct search {
@@ -214,7 +214,7 @@ static bool report_json(const struct search *search)
     return perf_json_save(search->options, &file);
 }
 
-/* Writes the report again, with the ring that was found and the search that found it. */
+/* Writes the report again, with the ring that was found and the parameters of the search that found it. */
 static bool dump_answer(struct search *search)
 {
     struct pccl_topology_report *report = &search->report;

@@ -72,7 +72,7 @@ static bool await_watched(const struct perf_launch *launch, const struct process
         }
         for (uint32_t i = 0; i <= count; i++) {
             if (watched[i].has_input) {
-                watched[i].pipe = -1; /* alive, or has finished */
+                watched[i].pipe = -1; /* alive, or already finished */
             } else if (watched[i].has_ended) {
                 process_await(i < count ? &workers[i] : &launch->master);
                 return false;

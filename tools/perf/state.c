@@ -111,7 +111,7 @@ static bool take_reports(struct run *run, const char *words)
 
 static bool carry_out(struct run *run, const char *words) { return give_orders(run) && take_reports(run, words); }
 
-/* Returns the time from the first start to the last end. */
+/* Returns the time from the earliest start to the latest end. */
 static double span_s(const struct run *run)
 {
     double start_s = (double)INFINITY, end_s = 0;
@@ -397,8 +397,8 @@ static bool measure_rows(struct run *run)
 struct chaos {
     struct perf_samples undisturbed, digests, disturbed;
     uint64_t wrong;
-    double digest_s, whole_s; /* durations so far; the transfer takes place between the two */
-    uint32_t late;            /* number of signals sent after the newcomer had finished; these rounds are repeated */
+    double digest_s, whole_s; /* durations so far; a transfer takes place from digest_s to whole_s */
+    uint32_t late;            /* rounds to repeat: the newcomer had finished before the signal */
 };
 
 enum { LATE_MAX = 10 }; /* limit per round; if it is exceeded, the machine's speed varies too much */

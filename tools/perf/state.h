@@ -1,8 +1,8 @@
 /*
- * Measures synchronizations of shared state: of peers with equal content, with a newcomer whose content differs
- * entirely, with one whose content differs in a hundredth of the chunks, and with a donor that is killed during the
- * transfer. The launcher sends each worker its next order. All workers with an order start at the same time, and the
- * duration is measured from the first start to the last end.
+ * Measures synchronizations of shared state: between peers with equal content, with a newcomer whose content differs
+ * entirely, with a newcomer whose content differs in a hundredth of the chunks, and with a donor that is killed during
+ * the transfer. The launcher sends each worker its next order. All workers with an order start at the same time, and
+ * the duration is measured from the first start to the last end.
  */
 #ifndef PCCL_TOOLS_PERF_STATE_H
 #define PCCL_TOOLS_PERF_STATE_H

@@ -82,7 +82,7 @@ static bool report_json(const struct perf_options *options, const struct perf_ca
     return perf_json_save(options, &file);
 }
 
-/* Checks the goals for the longest and most expensive call, and for the group before and after all calls. */
+/* Checks the goals for the longest and the most expensive call, and for the group before and after all calls. */
 static bool meets_goals(const struct perf_options *options, const struct perf_call *calls, uint32_t count)
 {
     struct perf_call worst = calls[0];

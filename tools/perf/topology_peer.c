@@ -83,8 +83,8 @@ static pcclResult_t time_reductions(const struct peer *peer, double *seconds, do
 }
 
 /*
- * Optimizes the topology. Records a failure that leaves the group unchanged, because the known figures of the links are
- * still shown after it.
+ * Optimizes the topology. If a failure leaves the group unchanged, only records it, because the known figures of the
+ * links can still be shown.
  */
 static pcclResult_t optimize(const struct peer *peer, struct perf_call *call)
 {

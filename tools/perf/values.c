@@ -35,7 +35,7 @@ static uint8_t f8_of(unsigned value, bool e5m2)
 
 static double of_f8(uint8_t bits, bool e5m2)
 {
-    /* no sign, because all values are positive */
+    /* there is no sign, because all values are positive */
     const int fraction = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, least = 1 - bias - fraction;
     const int low = bits & ((1 << fraction) - 1), exponent = bits >> fraction;
     return ldexp(exponent ? low + (1 << fraction) : low, least + (exponent ? exponent - 1 : 0));
@@ -120,10 +120,10 @@ static double expected_of(size_t i, const struct perf_options *options)
     if (options->operation == pcclPremulSum)
         result *= PERF_FACTOR;
     unsigned bits = (unsigned)(8 * perf_datatype_bytes(options->datatype));
-    if (is_whole(options->datatype) && bits < 53) { /* integers wrap; signed ones to the bits that load() reads */
+    if (is_whole(options->datatype) && bits < 53) { /* integers wrap; for signed ones, load() reads these bits */
         result = fmod(result, ldexp(1.0, (int)bits));
         if (options->operation == pcclAvg && options->datatype == pcclInt8 && result > 127)
-            result = (double)NAN; /* not checked: negative after wrapping, with more than 18 peers */
+            result = (double)NAN; /* not checked: with more than 18 peers, the value is negative after wrapping */
     }
     if (options->operation == pcclAvg)
         result = is_whole(options->datatype) ? floor(result / options->peers) : result / options->peers;
@@ -140,7 +140,9 @@ static double levels_of(const pcclQuantizationOptions_t *codec)
     return levels[codec->algorithm] / 4; /* power-of-two scales and stochastic rounding each double the step */
 }
 
-/* Returns the tolerated error: the rounding error of the data type, or the codec's error in every hop. */
+/*
+ * Returns the tolerated error: the rounding error of the data type plus, with a codec, the codec's error in every hop.
+ */
 static double tolerance_of(double expected, const struct perf_options *options)
 {
     static const double relative[] = {[pcclFloat16] = 2e-3,

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <uv.h>
 
-enum { MESH_PEERS_MAX = 16 }; /* in larger groups, only operations that need all links cause them */
+enum { MESH_PEERS_MAX = 16 }; /* in larger groups, only operations that need all links open them */
 
 double perf_now_s(void) { return 1e-9 * (double)uv_hrtime(); }
 
@@ -134,7 +134,7 @@ struct bench {
     const struct perf_options *options;
     pcclComm_t *comm;
     uint32_t rank;              /* 0 for an all-reduce, which has no ranks */
-    struct perf_options values; /* source of this peer's values: its rank if it has one, otherwise its number */
+    struct perf_options values; /* index: source of this peer's values, its rank or else its number */
     char *input, *output;
     uint64_t resident_bytes; /* resident size with all buffers touched and the library unused; 0: unknown */
     pcclAsyncReduceOp_t *handles;
@@ -201,7 +201,7 @@ static pcclResult_t reduce_together(const struct bench *bench, const char *input
 
 /*
  * Performs an operation on `count` elements of each part, beginning with `first`. Waits for it if `handle` is NULL.
- * Concurrent operations use separate ranges of the larger buffer, which has as many parts.
+ * Concurrent operations use separate ranges of both buffers; the parts of an operation are adjacent.
  */
 static pcclResult_t operate_on(const struct bench *bench, size_t first, size_t count, bool in_place, uint32_t tag,
                                pcclAsyncReduceOp_t *handle)
@@ -581,7 +581,7 @@ int perf_worker_run(const struct perf_options *options, perf_sink sink, void *co
     if (result == pcclSuccess)
         result = measure_all(&bench, sink, context);
     if (result == pcclSuccess)
-        result = meet(&bench); /* waits for all: leaving early would change the ranks of the others */
+        result = meet(&bench); /* waits for all peers, because leaving early would change the ranks of the others */
     code = result == pcclSuccess ? 0 : perf_worker_complain(bench.comm, "an operation failed", result);
     for (uint32_t i = 0; i < options->concurrent; i++)
         (void)pcclFreeBlobs(&bench.blobs[i]);

@@ -1,4 +1,4 @@
-/* A peer that measures, either spawned by pccl-perf or separate in a real cluster. */
+/* A measuring peer, either spawned by pccl-perf or started separately on a real cluster. */
 #ifndef PCCL_TOOLS_PERF_WORKER_H
 #define PCCL_TOOLS_PERF_WORKER_H
 

@@ -4,7 +4,7 @@
  * the first one to all others; all to all; or, in pairs, the first to the second. In the out-of-place case, a process
  * that keeps part of its data also copies it while its sockets are idle. The processes use as much memory as the
  * collective has to read and write, because sockets are twice as fast with data in the cache. Processes and connections
- * are reused, so that every measurement finds them as warm as the library's.
+ * are reused, so that they are as warm in every measurement as the library's are.
  */
 #ifndef PCCL_TOOLS_SYSTEM_LIMIT_H
 #define PCCL_TOOLS_SYSTEM_LIMIT_H
@@ -18,7 +18,10 @@ enum perf_limit_shape { PERF_RING, PERF_CHAIN, PERF_FAN_IN, PERF_FAN_OUT, PERF_M
 struct perf_limit_traffic {
     enum perf_limit_shape shape;
     double share; /* share of the bytes that the busiest process sends or receives */
-    /* share of the bytes that a process keeps; depending on the shape, this is the last one, the first one or each */
+    /*
+     * share of the bytes that a process keeps; depending on the shape, the last process, the first one or each one
+     * keeps it
+     */
     double stays;
 };
 
@@ -53,7 +56,7 @@ struct perf_ring *perf_ring_start(uint32_t peers, const struct perf_limit_settin
 /* Ends the processes. `ring` may be NULL. */
 void perf_ring_stop(struct perf_ring *ring);
 /*
- * Performs the traffic of an operation of `bytes` bytes several times, and adds the samples. `copies`: also copy the
+ * Generates the traffic of an operation of `bytes` bytes several times, and adds the samples. `copies`: also copy the
  * bytes that a process keeps, as in the out-of-place case. Returns false if a process has died.
  */
 bool perf_ring_measure(struct perf_ring *ring, size_t bytes, bool copies, struct perf_limit_samples *samples);

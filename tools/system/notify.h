@@ -11,8 +11,8 @@ struct notify {
     int socket;       /* -1: there is no manager */
     char to[108];     /* path, or an abstract name after '@' */
     uint32_t beat_ms; /* interval at which notify_beat must be called; 0: never */
-    bool watched;     /* the manager expects WATCHDOG=1 */
-    char status[160]; /* the last status sent */
+    bool watched;     /* true if the manager expects WATCHDOG=1 */
+    char status[160]; /* last status sent */
 };
 
 void notify_open(struct notify *notify);

@@ -27,7 +27,7 @@ static socklen_t native_address(const char *text, struct sockaddr_un *native)
     size_t length = strlen(text);
     *native = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(native->sun_path, text, length + 1);
-    if (text[0] == '@') { /* abstract name, whose end is given by the address length */
+    if (text[0] == '@') { /* an abstract name, which the address length terminates */
         native->sun_path[0] = '\0';
         length--;
     }

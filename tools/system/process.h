@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 /*
- * Opens standard descriptors that are closed. Otherwise a socket could get one of their numbers, and logs would be
- * written to it.
+ * Opens standard descriptors that are closed. Otherwise a socket could get one of their numbers, and log lines would be
+ * written to the socket.
  */
 void process_hold_standard_descriptors(void);
-/* Raises the limit for open descriptors as far as permitted. */
+/* Raises the limit on open descriptors as far as permitted. */
 void process_raise_descriptor_limit(void);
 /* Sets the name of the calling thread, which debuggers and `top -H` show. */
 void process_name_thread(const char *name);
@@ -47,7 +47,7 @@ void process_stop(const struct process_child *child);
 int process_end(struct process_child *child, bool kills);
 /* Waits until the child has ended, but does not reap it. */
 void process_await(const struct process_child *child);
-/* If the child has ended with a code other than 0, prints how to standard error. */
+/* If the child has ended with a code other than 0, prints to standard error how it ended. */
 void process_report_end(const struct process_child *child, const char *name, uint32_t index);
 
 /* Move all bytes. Return false if the other side has closed the pipe. */
@@ -60,8 +60,8 @@ struct process_watched {
     bool has_ended; /* the other side is closed, and all input has been read */
 };
 /*
- * Waits for input or an end. Returns the number of pipes with either, 0 after limit_ms or a signal, and -1 after an
- * error.
+ * Waits until a pipe has input or has ended. Returns the number of such pipes, 0 after limit_ms or a signal, and -1
+ * after an error.
  */
 int process_watch(struct process_watched *watched, uint32_t count, int limit_ms);
 

@@ -8,7 +8,7 @@ enum signals_event { SIGNALS_TIMEOUT, SIGNALS_WOKEN, SIGNALS_INTERRUPT, SIGNALS_
 void signals_hold(void);
 /* Waits for the next event, on the main thread. limit_ms: -1 for no limit. */
 enum signals_event signals_wait(int limit_ms);
-/* Makes signals_wait return SIGNALS_WOKEN. Any thread. */
+/* Makes signals_wait return SIGNALS_WOKEN. May be called from any thread. */
 void signals_wake(void);
 /* Makes a write to a broken pipe fail instead of ending the process. */
 void signals_ignore_broken_pipes(void);

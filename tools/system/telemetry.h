@@ -4,11 +4,14 @@
 
 #include "pccl.h"
 
-/* Blocks the signal in all threads and in child processes, which inherit this. Call before starting threads. */
+/*
+ * Blocks the signal in this thread and in all threads and child processes that it starts later. Call before starting
+ * threads.
+ */
 void perf_sight_prepare(void);
 /*
- * Starts a thread that waits for the signal and then writes pccl-perf-<process>.json into the current directory. For
- * one communicator at a time. If the thread cannot be started, the signal has no effect.
+ * Starts a thread that waits for the signal and then writes pccl-perf-<process>.json into the current directory.
+ * Watches one communicator at a time. If the thread cannot be started, the signal has no effect.
  */
 void perf_sight_watch(const pcclComm_t *comm);
 /* Ends the watch, if there is one. Call before the communicator is destroyed. */
