@@ -115,7 +115,7 @@ static struct pccl_cool_down *place_for_one(struct pccl_master *m)
     return &all[m->cooling_count++];
 }
 
-/* Begins a cool-down and returns its length; 0 if the peer has no chosen name or memory is short. */
+/* Begins a cool-down and returns its length; 0 if the peer has no chosen name or memory runs out. */
 static uint64_t begin_cool_down(struct pccl_master *m, const struct pccl_remote *remote, const struct pccl_text *why)
 {
     char name[PCCL_NAME_MAX + 1];

@@ -57,7 +57,7 @@ static inline bool pccl_master_has_received_since(const struct pccl_remote *remo
  */
 PCCL_MUST_CHECK bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from,
                                             const struct pccl_remote *to, struct pccl_text *why);
-/* Counts the bad links of two members of one group. Both counts are 0 if memory is short. */
+/* Counts the bad links of two members of one group. Both counts are 0 if memory runs out. */
 void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
                                  uint32_t *of_one, uint32_t *of_other);
 

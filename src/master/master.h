@@ -101,7 +101,7 @@ struct pccl_master_effects {
     void (*close)(void *context, pccl_conn conn);
     /*
      * Dials this address and sends link_hello{kind PROBE, to peer}; PROBED must follow. The ticket (from id 0 to the
-     * peer) is for an encrypted link. Returns false if memory is short; in that case no event follows.
+     * peer) is for an encrypted link. Returns false if memory runs out; in that case no event follows.
      */
     bool (*probe)(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                   const struct pccl_id *ticket, const struct pccl_address *address);

@@ -86,7 +86,7 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote);
 uint32_t pccl_master_review_costs(struct pccl_master *m, struct pccl_text *why);
 /* Sends the epoch to one member, with the ring if the member's group has changed. */
 void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struct pccl_msg_epoch_change *change);
-/* Returns all members, for a message; owned by the caller. Returns NULL if out of memory. */
+/* Returns a list of all members for a message, which the caller frees. Returns NULL if out of memory. */
 struct pccl_member *pccl_master_member_list(struct pccl_master *m);
 struct pccl_member pccl_master_as_member(const struct pccl_remote *remote);
 
@@ -99,7 +99,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- the run ---- */
 
-/* Reports the present run to the driver; NULL if none exists. */
+/* Reports the present run to the driver. `lineage` is NULL if none exists. */
 void pccl_master_note_run(struct pccl_master *m, const struct pccl_id *lineage);
 /* Prevents newcomers from founding a run within recover_ms of the start, because members of an older run may return. */
 void pccl_master_expect_older_run(struct pccl_master *m);

@@ -162,7 +162,9 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
     return remote;
 }
 
-/* Makes this the peer's control connection. The newest wins, so the previous one is closed (PROTOCOL 3.2). */
+/*
+ * Makes this the peer's control connection. The newest connection wins, so the previous one is closed (PROTOCOL 3.2).
+ */
 static void attach(struct pccl_master *m, struct pccl_remote *remote, pccl_conn conn,
                    const struct pccl_address *address)
 {
@@ -279,12 +281,11 @@ static void newcomer(struct pccl_master *m, struct pccl_stranger *stranger, cons
         remote = NULL;
     }
     if (remote == NULL) {
-        refuse(m, stranger, PCCL_REFUSAL_FULL,
-                  "the master has too many peers, or not enough memory for another one");
+        refuse(m, stranger, PCCL_REFUSAL_FULL, "the master has too many peers, or not enough memory for another one");
         return;
     }
     pccl_master_need_lineage(m);
-    if (hello->boot != 0) /* it waited during an earlier boot */
+    if (hello->boot != 0) /* it was already waiting in an earlier boot */
         pccl_master_expect_older_run(m);
     accept_peer(m, stranger, remote, PCCL_HELLO_NEW);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
@@ -349,8 +350,7 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
     }
     struct pccl_remote *remote = add_remote(m, hello, PCCL_REMOTE_RESUMING);
     if (remote == NULL) {
-        refuse(m, stranger, PCCL_REFUSAL_FULL,
-                  "the master has too many peers, or not enough memory for another one");
+        refuse(m, stranger, PCCL_REFUSAL_FULL, "the master has too many peers, or not enough memory for another one");
         return;
     }
     pccl_master_log(m, PCCL_LOG_INFO,

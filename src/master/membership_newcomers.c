@@ -11,7 +11,7 @@
 enum {
     /* maximum number of newcomers of one group and address that warm up at once */
     WARM_UP_WIDTH = 16,
-    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* maximum number for one group, from all addresses */
+    WARM_UP_WIDTH_ALL = 4 * WARM_UP_WIDTH, /* the same for one group, over all addresses */
 };
 
 /* Returns the newcomer after `newcomer` in its queue, or the first one if it is NULL. Returns NULL at the end. */
@@ -24,7 +24,7 @@ static struct pccl_remote *next_in_queue(struct pccl_master *m, struct pccl_queu
 
 /* ---- room ---- */
 
-/* Returns the newcomer whose address has more newcomers waiting; if the counts are equal, the second. */
+/* Returns the newcomer whose address has more waiting newcomers; if the counts are equal, returns the second one. */
 static struct pccl_remote *worse(struct pccl_remote *a, struct pccl_remote *b)
 {
     if (a == NULL || b == NULL)
@@ -130,8 +130,8 @@ static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group
 }
 
 /*
- * Requests the links that newcomers n1, n2, ... need to be appended to a ring first ... last, so that any number of
- * them can join in this order: last -> n, n -> first, and n1 -> n2 -> ...
+ * Requests the links that newcomers n1, n2, ... need before they are appended to a ring first ... last, so that any
+ * number of them can join in this order: last -> n, n -> first, and n1 -> n2 -> ...
  */
 static void plan(struct pccl_master *m, struct pccl_queue *queue)
 {
@@ -169,7 +169,8 @@ static bool may_open(const struct pccl_link_intent *intent) { return !intent->up
  * one. `eligible` must be current for all newcomers before it in the queue, because the eligible ones would be admitted
  * first.
  *
- * Links of the mesh never prevent an admission: it waits for them only briefly, and only while they may still come up.
+ * Links of the mesh never prevent an admission. An admission waits for them only briefly, and only while they may still
+ * come up.
  */
 static bool mesh_is_decided(const struct pccl_master *m, const struct pccl_peer_group *group,
                             struct pccl_remote **warming, uint32_t index)
@@ -219,7 +220,7 @@ static uint32_t room_for_firsts(const struct pccl_master *m)
     return room;
 }
 
-/* Marks the eligible newcomers and returns their number. Reduces `room` by the first members of groups. */
+/* Marks the eligible newcomers and returns their number. Reduces `room` by the number of first members of groups. */
 static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_remote **warming, uint32_t count,
                       uint32_t *room)
 {

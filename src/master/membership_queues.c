@@ -1,7 +1,7 @@
 /*
  * Queues of waiting newcomers (PROTOCOL 11), one for each group, with counts by address. The cost of a newcomer depends
  * only on the queue of its group, and a queue is examined only after it has changed, so a crowd of strangers cannot
- * take up the master's time or the room of others.
+ * take up the master's time or other newcomers' places.
  */
 #include "master/membership_internal.h"
 #include "master/output.h"

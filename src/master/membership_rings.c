@@ -1,7 +1,4 @@
-/*
- * Keeps the members in the rings of their groups: their order, joining and leaving, and the stages that a change makes
- * due.
- */
+/* Manages the rings of the groups: their order, joining and leaving, and the stages that a change makes due. */
 #include "master/membership_internal.h"
 #include "master/links.h"
 #include "master/rounds.h"

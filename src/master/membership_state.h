@@ -37,7 +37,7 @@ struct pccl_queue {
     uint32_t number, count;
     struct pccl_list_node newcomers; /* linked by remote->in_queue */
     struct pccl_list_node stale;     /* linked in master->stale_queues if the queue has changed */
-    uint64_t due_us;                 /* time at which its first newcomer expires; UINT64_MAX if none does */
+    uint64_t due_us;                 /* time at which its first newcomer expires; UINT64_MAX: never */
 };
 
 /* An address (IPv6: a network) from which newcomers wait. */

@@ -75,8 +75,8 @@ static struct pccl_cost cost_of(const struct pccl_master *m, const struct pccl_p
 static void decide_cost(const struct pccl_master *m, struct pccl_peer_group *group) { group->cost = cost_of(m, group); }
 
 /*
- * Returns true if a figure has changed significantly. Returns false if the mesh has changed, because its links have a
- * separate time to settle, and figures alone must not end direct exchange.
+ * Returns true if a figure has changed significantly. Returns false if the mesh has changed, because its links settle
+ * separately, and figures alone must not end direct exchange.
  */
 static bool has_moved(const struct pccl_cost *was, const struct pccl_cost *now)
 {

@@ -517,7 +517,7 @@ void pccl_master_take_part(struct pccl_master *m, struct pccl_operation *op, str
 
 /*
  * The other members must remember an operation that was aborted before they launched it. The limit prevents one member,
- * or several together, from exceeding their memory.
+ * or several together, from exhausting their memory.
  */
 void pccl_master_note_lone_abort(struct pccl_remote *from, struct pccl_operation *op)
 {

@@ -398,6 +398,6 @@ void pccl_master_decide_recovery(struct pccl_master *m)
         return;
     }
     if (may_conclude(m, best->report) && !expel_impostors(m) && !expel_miscounters(m) &&
-        !expel_misnumberers(m)) /* it runs again when any of these have been removed */
+        !expel_misnumberers(m)) /* it runs again when any peers have been removed */
         pccl_master_conclude_recovery(m, best->report);
 }

@@ -117,7 +117,7 @@ static uint32_t group_size(const struct pccl_report *report, uint32_t number)
     return size;
 }
 
-/* Returns the attributes in this report. Its sender keeps the list sorted by group; an unsorted list is harmless. */
+/* Returns the attributes in this report. The sender sorts its list by group; an unsorted list is harmless. */
 static struct pccl_attributes attributes_of(const struct pccl_report *report, uint32_t number)
 {
     struct pccl_attributes attributes = {.epoch = report->fields.epoch,

@@ -238,7 +238,7 @@ void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8
         return;
     }
     if (round != m->rounds[kind] || !from->votes[kind])
-        return; /* decided: its `round` is on the way */
+        return; /* decided: the `round` message has been sent */
     if (kind == PCCL_ROUND_OPTIMIZE && m->optimizing)
         return; /* it ends soon, with one outcome for all */
     from->votes[kind] = false;

@@ -255,8 +255,8 @@ static void elect(struct pccl_master *m, struct pccl_peer_group *group)
 /* ---- the proof of the elected content ---- */
 
 /*
- * Support for one proof: the number of members with the elected content, of those whose proof is pending, and of those
- * that sent this proof.
+ * Support for one proof: the number of members with the elected content, of members whose proof is pending, and of
+ * members that sent this proof.
  */
 struct backing {
     uint32_t brought, pending, same, veterans;

@@ -47,7 +47,7 @@ struct pccl_tally {
     uint64_t fetches, fetches_failed;        /* fetches of missing shared state */
     uint64_t verdicts[PCCL_VERDICT_CLASSES]; /* by enum pccl_verdict_class */
     uint64_t latency[PCCL_TALLY_LATENCIES + 1], latency_us;
-    /* time of the latest turn; number of the newest span, whose index is this modulo PCCL_TALLY_SPANS */
+    /* time of the latest turn; number of the newest span, whose index is its number modulo PCCL_TALLY_SPANS */
     uint64_t turned_us, span;
     struct pccl_span spans[PCCL_TALLY_SPANS];
     uint64_t step_count; /* total number; the latest are in the circular buffer */

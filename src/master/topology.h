@@ -60,9 +60,7 @@ void pccl_master_publish_topology(struct pccl_master *m, struct pccl_peer_group 
 PCCL_MUST_CHECK bool pccl_master_optimize(struct pccl_master *m);
 /* Handles the result of a search (SOLVED). */
 void pccl_master_solved(struct pccl_master *m, const struct pccl_master_event *event);
-/*
- * Stage of a step (state.h): continues the search in the background for groups whose ring is not proven to be the best.
- */
+/* Stage of a step (state.h): continues the search in the background for groups whose ring is not proven optimal. */
 void pccl_master_search_in_background(struct pccl_master *m);
 /* Stops the group's search and frees its estimates at the end of the group. */
 void pccl_master_drop_tuning(struct pccl_master *m, struct pccl_peer_group *group);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* A member that has voted in several rounds waits in the first of these kinds. */
+/* Kinds of rounds, by priority. A member that has voted in several waits in the first. */
 static const uint8_t voted_kinds[] = {PCCL_ROUND_UPDATE, PCCL_ROUND_OPTIMIZE, PCCL_ROUND_PENDING};
 
 /* Returns the first of these kinds for which the member has voted; NULL if it has voted for none. */
