@@ -21,8 +21,8 @@ uint32_t pccl_peer_take_gap(struct pccl_peer *p, uint64_t subgroup, uint64_t tag
 /* Stores `next`, the choice for the next use of the tag, after an operation has committed. */
 void pccl_peer_keep_choice(struct pccl_peer *p, struct pccl_peer_op *op, const struct pccl_choice *next);
 /*
- * Forgets the choices of a subgroup that has ended. With 0, forgets the choices of the whole group, because newcomers
- * do not know them or because the master has restarted.
+ * Forgets the choices of a subgroup that has ended. If it is 0, forgets the choices of the whole group, because
+ * newcomers do not know them or because the master has restarted.
  */
 void pccl_peer_forget_choices_of(struct pccl_peer *p, uint64_t subgroup);
 /* Forgets the choices of tags that have not been used for a long time. Call at the end of an era. */

@@ -183,7 +183,7 @@ void pccl_peer_tick_master(struct pccl_peer *p)
 
 /* ---- the answer to the hello ---- */
 
-/* Returns false if the master acknowledges a message that was never sent; the peer has then given up. */
+/* If the master acknowledges a message that was never sent, gives up and returns false. */
 static bool take_acknowledgment(struct pccl_peer *p, uint64_t acknowledged)
 {
     bool invalid = false;

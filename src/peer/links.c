@@ -54,7 +54,7 @@ static struct pccl_peer_link *make_link(struct pccl_peer *p, const struct pccl_i
     return &links[p->link_count++];
 }
 
-/* Returns the link to this peer, created if necessary. Returns NULL if out of memory; the peer has then given up. */
+/* Returns the link to this peer, created if necessary. If out of memory, gives up and returns NULL. */
 static struct pccl_peer_link *need_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = make_link(p, id);
@@ -80,7 +80,7 @@ void pccl_peer_close_links(struct pccl_peer *p)
 }
 
 /*
- * Returns true for a peer that is not a member. Its addresses are unverified, so longer pauses prevent it from making
+ * Returns true for a peer that is not a member. Its addresses are unverified, and longer pauses prevent it from making
  * members dial a third party repeatedly. A newcomer that answers the first attempt loses no time.
  */
 static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
@@ -170,7 +170,7 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     if (warm_up->answers ? !is_still_needed(p, link) : link == NULL)
         return;
     if (pccl_peer_knows_member(p, &warm_up->peer))
-        link->log_us = UINT64_MAX; /* it is a member, so there is no admission to wait for */
+        link->log_us = UINT64_MAX; /* the other peer is a member, so there is no admission to wait for */
     else if (!link->warm)
         link->log_us = p->now_us + p->config.where_ms * UINT64_C(1000);
     link->warm = link->warm || !warm_up->answers;

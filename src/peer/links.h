@@ -14,8 +14,8 @@ void pccl_peer_link_measured(struct pccl_peer *p, const struct pccl_peer_event *
 /* Handles SHORTAGE (event.h). */
 void pccl_peer_report_shortage(struct pccl_peer *p, const struct pccl_text *reason);
 /*
- * Add or remove a subgroup that needs the link to this peer. If out of memory, pccl_peer_want_link gives up the run and
- * returns false.
+ * Add or remove a subgroup that needs the link to this peer. If out of memory, pccl_peer_want_link gives up and returns
+ * false.
  */
 PCCL_MUST_CHECK bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id);
@@ -26,7 +26,7 @@ void pccl_peer_forget_warm_ups(struct pccl_peer *p);
 /*
  * Begin and end a bulk send to this member. The link is wanted during the send and, if it is up, for `send_idle_ms`
  * after it. If the addresses are unknown, pccl_peer_send_begins requests them from the master. If out of memory, it
- * gives up the run and returns false.
+ * gives up and returns false.
  */
 PCCL_MUST_CHECK bool pccl_peer_send_begins(struct pccl_peer *p, const struct pccl_id *id);
 void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id);

@@ -28,7 +28,7 @@ static bool may_be_named(const void *context, const struct pccl_id *id)
 
 void pccl_peer_names(struct pccl_peer *p, const struct pccl_msg_names *msg)
 {
-    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* pruning takes long, so it is rare */
+    if (p->names.by_digits.count >= 2 * (p->member_count + PCCL_DEPARTED_MAX)) /* pruning is slow, so it is rare */
         pccl_names_prune(&p->names, may_be_named, p);
     for (uint32_t i = 0; i < msg->names_count; i++)
         pccl_names_set(&p->names, &msg->names[i].peer, (const char *)msg->names[i].name.data,

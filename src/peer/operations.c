@@ -131,7 +131,7 @@ static void unknown_outcome(struct pccl_peer *p, const struct pccl_msg_outcome *
         tombstone(p, outcome, reason);
 }
 
-/* Adds the founded subgroup. Returns false if the result is invalid or memory is short; the peer has then given up. */
+/* Adds the founded subgroup. If the result is invalid or memory runs out, gives up and returns false. */
 static bool found(struct pccl_peer *p, const struct pccl_peer_op *op, const struct pccl_bytes *founded)
 {
     const struct pccl_bytes list = {op->payload, op->payload_bytes};

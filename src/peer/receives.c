@@ -58,8 +58,7 @@ static void take_back(struct pccl_peer *p)
 }
 
 /*
- * Returns the request for the tag of this instance, created if necessary. Returns NULL if out of memory; the peer has
- * then given up.
+ * Returns the request for the tag of this instance, created if necessary. If out of memory, gives up and returns NULL.
  */
 static struct pccl_ask *need_ask(struct pccl_peer *p, const struct pccl_instance *instance)
 {

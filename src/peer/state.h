@@ -68,7 +68,7 @@ struct pccl_peer_link {
     uint32_t sends;     /* number of bulk sends in progress to this member */
     uint64_t idle_us;   /* end of the last such send, while the idle link is kept; 0: not kept */
     bool asked;         /* true if `want_link` was sent and the master has not answered */
-    uint64_t able_us;   /* time since which it could be opened: time of that answer, or of its last loss */
+    uint64_t able_us;   /* time since which the link could be opened: time of that answer, or of its last loss */
     uint64_t up_us;     /* time at which it was last opened */
     uint64_t log_us;    /* warm: time at which to log that no member admits the newcomer; UINT64_MAX: never */
     enum pccl_dial_state out;
@@ -81,7 +81,7 @@ struct pccl_peer_link {
     bool shared;               /* true if other links shared the line when the rate was measured */
     enum pccl_link_end how;    /* end of the last attempt or link */
     bool failed;
-    /* times of the last invalid message, and of its last log line; 0: never */
+    /* time of the last invalid message; time of the last log line about one; 0: never */
     uint64_t rejected_us, rejected_logged_us;
 };
 
@@ -144,7 +144,7 @@ struct pccl_peer {
     struct pccl_peer_effects effects;
     uint64_t now_us, deadline_us;
     enum pccl_peer_state state;
-    bool ending; /* true if OVER and not everything outstanding has been ended */
+    bool ending; /* true if OVER and something outstanding has not been ended yet */
 
     /* Connection to the master. */
     /* dialing: dial_master was called; up: the connection is up; greeted: hello_ok was received on it */
@@ -189,7 +189,7 @@ struct pccl_peer {
 
     /* Calls. */
     bool draining;     /* true if this peer leaves with the next update */
-    uint64_t drain_us; /* time at which a draining peer leaves at the latest */
+    uint64_t drain_us; /* latest time at which a draining peer leaves */
     bool connect_outstanding;
     uint64_t connect_since_us, connect_deadline_us, connect_where_us;
     /* time until which the master founds no run, because an earlier one may exist; 0: none */
@@ -204,7 +204,7 @@ struct pccl_peer {
     bool describing;
     uint64_t describe_ticket;
     struct pccl_text optimize_reason; /* reason why the last optimization failed */
-    /* as of the last call that returned, like member_list; set only by member_list.h */
+    /* state as of the last call that returned, like member_list; set only by member_list.h */
     struct pccl_attributes attributes;
     struct pccl_member_list *member_list;
     struct pccl_text last_reason, waiting;

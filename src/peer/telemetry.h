@@ -8,8 +8,7 @@
 #include "peer/state.h"
 
 /*
- * Reports to the master. While the master is not connected, the report is dropped, because the next one has later
- * figures.
+ * Reports to the master. While the master is not connected, drops the report, because the next one has later figures.
  */
 void pccl_peer_report_telemetry(struct pccl_peer *p, const struct pccl_msg_sight *telemetry);
 /* Handles the master's list of active verdicts. */

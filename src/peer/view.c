@@ -63,7 +63,7 @@ static enum pccl_status place_ring(struct pccl_peer *p, const struct pccl_id *id
     return PCCL_OK;
 }
 
-/* Returns true if the status is OK. Otherwise gives up, because the master's message is invalid or memory is short. */
+/* Returns true if the status is OK. Otherwise gives up, because the master's message is invalid or memory runs out. */
 static bool could_use(struct pccl_peer *p, const char *sent, enum pccl_status status)
 {
     if (status == PCCL_MALFORMED)
@@ -130,7 +130,7 @@ static bool apply_members(struct pccl_peer *p, const struct pccl_msg_epoch_chang
     if (!could_use(p, "list of members", status))
         return false;
     for (uint32_t i = 0; !change->full && i < change->removed_count; i++)
-        /* a link requested while it was a newcomer is no longer wanted for that reason */
+        /* links requested for it as a newcomer are no longer wanted */
         pccl_peer_forget(p, &change->removed[i]);
     return true;
 }

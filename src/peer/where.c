@@ -1,6 +1,6 @@
 /*
- * Explains waits (PROTOCOL 9.6): after a while of waiting, the peer asks the master which members are missing, and logs
- * the answer.
+ * Explains waits (PROTOCOL 9.6): after waiting for a while, the peer asks the master which members are missing, and
+ * logs the answer.
  */
 #include "peer/output.h"
 #include "peer/progress.h"
@@ -26,7 +26,7 @@ uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uin
 uint64_t pccl_peer_next_where(const struct pccl_peer *p)
 {
     uint64_t pause_ms = p->config.where_ms * (uint64_t)WHERE_REPEAT;
-    if (p->config.stuck_ms != 0) /* shorter than the difference between the time limits of two calls in a cycle */
+    if (p->config.stuck_ms != 0) /* keeps it below the difference between the limits of two calls in a cycle */
         pause_ms = pccl_min_u64(pause_ms, p->config.stuck_ms / 2);
     return p->now_us + pccl_max_u64(pause_ms, 1) * UINT64_C(1000);
 }
