@@ -444,7 +444,7 @@ class CPage:
         return self.words.inline(text) if name in self.words.links or text.isdigit() else f"`{text}`"
 
     def findings(self):
-        """Yields functions that return a result which their comment does not describe."""
+        """Yields the functions whose comments do not describe the result that they return."""
         for header in self.headers:
             for item in header.items():
                 if item.kind != "function" or item.above:

@@ -15,13 +15,13 @@ TYPES = "pccl_types"
 
 
 def escaped(text):
-    """Text as roff prints it unchanged."""
+    """Escapes text so that roff prints it unchanged."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\\&" + text if text[:1] in ".'" else text
 
 
 class Group:
-    """A page: `parts` has (header, title of its section, items); only the page of types has more than one."""
+    """A page. `parts` contains (header, section title, items) tuples; only the page of types has several."""
 
     def __init__(self, name, title):
         self.name, self.title, self.parts = name, title, []
@@ -31,7 +31,7 @@ class Group:
 
 
 def groups(headers):
-    """The pages, in the order of the headers."""
+    """Returns the pages, in the order of the headers."""
     found = {}
     for header in headers:
         stem = pathlib.PurePath(header.path).stem
@@ -55,7 +55,7 @@ class Manual:
         self.version = ".".join(numbers)
 
     def pages(self):
-        """(name of the file, contents) of each page and link."""
+        """Yields (file name, contents) for each page and link."""
         for group in self.groups:
             yield f"{group.name}.3", "\n".join(self._page(group)) + "\n"
             for item in group.items():
@@ -143,7 +143,7 @@ class Manual:
                 yield from [".PP", self._inline(content)]
 
     def _inline(self, text):
-        """A line in which known names and quoted code are bold."""
+        """Returns the text with known names and quoted code in bold."""
         made = ""
         for quoted, name, other in re.findall(r"`([^`]*)`|(\w+)|([^`\w]+|`)", text):
             bold = quoted or (name if name in self.names else "")

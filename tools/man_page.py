@@ -14,18 +14,18 @@ class BadManual(Exception):
 
 
 def escaped(text):
-    """Escapes the characters that have a meaning in Markdown."""
+    """Escapes the characters that have a special meaning in Markdown."""
     text = text.replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
 
 
 def plain(text):
-    """Returns text without fonts, for a code block."""
+    """Returns the text without font changes, for a code block."""
     return TOKEN.sub(lambda match: "" if match.group(1) else PLAIN[match.group(2)], text)
 
 
 def inline(text, font="R"):
-    """Converts text with fonts to Markdown."""
+    """Converts text with font changes to Markdown."""
     parts, position, current = [], 0, font
     for match in [*TOKEN.finditer(text), None]:
         piece = text[position:match.start() if match else len(text)]

@@ -1,5 +1,5 @@
 /*
- * Packing of an operation's elements for transfer, if any: by a codec of PCCL 1.0 (codec.h) or by a scaled codec
+ * Packs an operation's elements for transfer, if requested: with a codec of PCCL 1.0 (codec.h) or a scaled codec
  * (scaled.h). Code that moves elements uses this interface for both. Pure.
  */
 #ifndef PCCL_KERNELS_PACKING_H

@@ -47,7 +47,9 @@ static void write_wall(struct pccl_json *json, const char *key, uint64_t wall_us
     pccl_json_string(json, key, text);
 }
 
-/* Writes a time of our clock relative to another one, or null if it is 0, which means that it has not occurred. */
+/*
+ * Writes a time on our clock relative to another time, or null if it is 0, which means that the event has not occurred.
+ */
 static void write_since(struct pccl_json *json, const char *key, uint64_t from_us, uint64_t moment_us)
 {
     if (moment_us == 0)

@@ -391,7 +391,7 @@ int pccl_http_open(struct pccl_http_server *server, const struct pccl_address *a
         if (error == 0)
             error = watch(server, socket, pccl_address_is_loopback(&addresses[i]));
         if (error == 0 || (pccl_socket_lacks_family(error) && (i + 1 < count || server->socket_count > 0)))
-            continue; /* one address family of a host that has two */
+            continue; /* the host's other address family may work */
         pccl_text_format(reason, "cannot listen on %s for HTTP: %s", pccl_address_str(&addresses[i]),
                          uv_strerror(error));
         pccl_http_close(server);

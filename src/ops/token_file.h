@@ -83,7 +83,7 @@ void pccl_token_file_fini(struct pccl_token_file *book);
 /*
  * Adds a token. If there are already PCCL_TOKEN_FILE_PASSES_MAX, drops the oldest revoked one or, if none was revoked,
  * the oldest one that admits no more peers. Returns NULL with a reason if the terms are invalid, the book is full, or
- * memory is short. The pointer is valid until the book changes.
+ * memory runs out. The pointer is valid until the book changes.
  */
 struct pccl_pass *pccl_token_file_add(struct pccl_token_file *book, const uint8_t key[PCCL_PUBLIC_BYTES],
                                       const struct pccl_terms *terms, uint64_t now_s, struct pccl_text *reason);

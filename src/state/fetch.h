@@ -29,7 +29,7 @@ struct pccl_fetch;
 enum pccl_fetch_status {
     PCCL_FETCH_RUNNING,
     PCCL_FETCH_COMPLETE, /* the state equals the elected content; its roots and content are proven */
-    PCCL_FETCH_FAILED,   /* memory is short, or pccl_fetch_give_up was called */
+    PCCL_FETCH_FAILED,   /* memory ran out, or pccl_fetch_give_up was called */
 };
 
 /* Effects must not call the fetch. */
@@ -37,7 +37,7 @@ struct pccl_fetch_effects {
     void *context;
     void (*send)(void *context, uint32_t donor, const struct pccl_msg *msg);
     /*
-     * Closes this donor's connection, because it stalls or memory for it is short; `reason` is for the log. Implies
+     * Closes this donor's connection, because it stalls or memory for it ran out; `reason` is for the log. Implies
      * pccl_fetch_donor_down.
      */
     void (*drop)(void *context, uint32_t donor, const char *reason);
@@ -67,7 +67,7 @@ void pccl_fetch_begin(struct pccl_fetch *fetch, uint64_t now_us, uint64_t round,
                       bool takes_unequal);
 /*
  * Adds a connected donor. `donor` is an unused number below PCCL_FETCH_DONORS; rtt_us is 0 if unknown. Drops the donor
- * if memory is short.
+ * if memory runs out.
  */
 void pccl_fetch_donor_up(struct pccl_fetch *fetch, uint64_t now_us, uint32_t donor, bool holds_unequal,
                          uint32_t rtt_us);
@@ -94,7 +94,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_fetch_arrived(struct pccl_fetch *fetch, ui
 void pccl_fetch_tick(struct pccl_fetch *fetch, uint64_t now_us);
 uint64_t pccl_fetch_deadline(const struct pccl_fetch *fetch); /* UINT64_MAX if none exists */
 /*
- * Returns true if the fetch has not ended and no connected donor can help. Unless another one is added, call
+ * Returns true if the fetch has not ended and no connected donor can help. Unless another donor is added, call
  * pccl_fetch_give_up.
  */
 bool pccl_fetch_is_starved(const struct pccl_fetch *fetch);

@@ -10,7 +10,7 @@ struct pccl_tensor_lines {
     uint32_t count;
 };
 
-/* Describes the first tensors of the state. If memory is short, describes none, so that messages are less detailed. */
+/* Describes the first tensors of the state. If memory runs out, describes none, so that messages are less detailed. */
 void pccl_tensor_lines_init(struct pccl_tensor_lines *lines, const struct pccl_state *state);
 void pccl_tensor_lines_fini(struct pccl_tensor_lines *lines, const struct pccl_state *state);
 

@@ -6,9 +6,9 @@
  * Links are directed, and a ring uses only each member's link to the next one. A link without bandwidth is never used.
  * A link of unknown rate counts as slower than any known one, so it is used only if no ring of known links is found.
  *
- * Solving takes long and needs a separate thread. A step takes 4 to 7 ns; the work besides the steps (the upper bound
- * on the rate of a ring) takes less than a second for 1,000 members. Memory: 4.4 bytes per link at 1,000 members, 180
- * KiB up to PCCL_SOLVE_EXACT_MOST, in a few blocks.
+ * Solving takes a long time and needs a separate thread. A step takes 4 to 7 ns; the work besides the steps (the upper
+ * bound on the rate of a ring) takes less than a second for 1,000 members. Memory: 4.4 bytes per link at 1,000 members,
+ * 180 KiB up to PCCL_SOLVE_EXACT_MOST, in a few blocks.
  */
 #ifndef PCCL_TOPOLOGY_SOLVE_H
 #define PCCL_TOPOLOGY_SOLVE_H
@@ -56,7 +56,7 @@ struct pccl_ring_answer {
  * with member 0; if there is no ring, it is unchanged. If nothing better is found, the result is the present ring. With
  * more than PCCL_SOLVE_EXACT_MOST members, go_on (may be NULL) is called about every ten microseconds. If it returns
  * false, the search ends with the best ring so far, within about ten milliseconds for 1,000 members. Returns MEMORY,
- * with `ring` and *answer unchanged, if memory is short.
+ * with `ring` and *answer unchanged, if memory runs out.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_ring_solve(const struct pccl_ring_problem *problem,
                                                  const struct pccl_memory *memory, bool (*go_on)(void *context),

@@ -167,7 +167,7 @@ bool pccl_proof_equal(const struct pccl_proof *a, const struct pccl_proof *b);
 bool pccl_proof_is_zero(const struct pccl_proof *proof);
 struct pccl_bytes pccl_bytes_of_text(const struct pccl_text *text);
 struct pccl_bytes pccl_bytes_of_string(const char *text);
-/* in the form used as authentication of a hello */
+/* in the form in which a hello contains it */
 struct pccl_bytes pccl_bytes_of_secret(const struct pccl_id *secret);
 
 #endif
