@@ -19,8 +19,8 @@ void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *f
 /* ---- links_edges.c ---- */
 
 /*
- * Returns the edge that stores the report of `from` about its link to `to` or, with `incoming`, from `to`; NULL if
- * there is none.
+ * Returns the edge that stores the report of `from` about its link to `to` or, with `incoming`, from `to`; NULL if none
+ * exists.
  */
 struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struct pccl_id *from,
                                         const struct pccl_id *to, bool incoming);

@@ -437,7 +437,7 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     pccl_master_control_lost(m, remote);
 }
 
-/* Removes the peers with a revoked pass. Connections without a hello are refused when they send it. */
+/* Removes the peers with a revoked pass. A connection that has not sent its hello yet is refused when it does. */
 static void revoked(struct pccl_master *m, uint32_t pass)
 {
     for (uint32_t i = 0; i < m->remote_count; i++)
@@ -479,7 +479,7 @@ static void shut_down(struct pccl_master *m)
 
 /*
  * Records the facts first, then makes the decisions that follow, and finally acknowledges the input, unless a message
- * sent since then has done so.
+ * sent in the meantime has done so.
  */
 void pccl_master_step(struct pccl_master *m, const struct pccl_master_event *event)
 {

@@ -36,8 +36,8 @@ void pccl_master_expire_strangers(struct pccl_master *m);
 /* ---- newcomers ---- */
 
 /*
- * Marks the newcomers that could be admitted now (remote->eligible), those of each group in the order in which they
- * would join the ring. Returns their number.
+ * Marks the newcomers that could be admitted now (remote->eligible), in each group in the order in which they would
+ * join the ring. Returns their number.
  */
 uint32_t pccl_master_eligible(struct pccl_master *m);
 /* Stage of a step (state.h): requests the links of newcomers, and refuses newcomers whose links are not up in time. */

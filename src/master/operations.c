@@ -442,9 +442,9 @@ static bool may_found(struct pccl_master *m, struct pccl_remote *from, uint32_t 
 }
 
 /*
- * Records the time of a launch (PROTOCOL 7.12). Only the latest launch counts, because that member did not wait for
- * others. A member that exaggerates the time since its launch only makes its launch earlier, and no launch is later
- * than its `done`.
+ * Records the time of a launch (PROTOCOL 7.12). Only the latest launch counts, because the member that launched last
+ * did not wait for others. A member that exaggerates the time since its launch only makes its launch earlier, and no
+ * launch is later than its `done`.
  */
 static void note_launch(const struct pccl_master *m, struct pccl_operation *op, const struct pccl_choice *choice)
 {

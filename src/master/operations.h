@@ -59,7 +59,10 @@ enum pccl_standing pccl_master_standing(const struct pccl_remote *remote, const 
 
 /* ---- the table ---- */
 
-/* Finds an operation, or creates it if `create` is set. Returns NULL if there is none, or no room or memory for it. */
+/*
+ * Finds an operation, or creates it if `create` is set. Returns NULL if it does not exist, or if there is no room or
+ * memory for it.
+ */
 struct pccl_operation *pccl_master_operation(struct pccl_master *m, struct pccl_peer_group *group,
                                              const struct pccl_instance *instance, bool create);
 /*
@@ -98,8 +101,8 @@ void pccl_master_settle_operations(struct pccl_master *m, struct pccl_peer_group
 /* Drops the undecided operations of the whole group, because its view has ended; members abort these by themselves. */
 void pccl_master_drop_undecided(struct pccl_master *m, struct pccl_peer_group *group);
 /*
- * Resets the undecided operations of the whole group if a view only re-plans: all parts are awaited again. No abort may
- * be held and no earlier view unacknowledged.
+ * Resets the undecided operations of the whole group if a view only re-plans: all parts are awaited again. Requires
+ * that no abort is held and that all earlier views are acknowledged.
  */
 void pccl_master_await_again(struct pccl_master *m, struct pccl_peer_group *group);
 /* Forgets the outcomes that every present member has acknowledged. Call after the ring has changed. */

@@ -69,7 +69,7 @@ static void enter(struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
     pccl_table_insert(&group->subgroups, &subgroup->by_name, subgroup->name);
 }
 
-/* Returns the living member of the group with this id; NULL if there is none. */
+/* Returns the living member of the group with this id; NULL if none exists. */
 static struct pccl_remote *member_of(const struct pccl_master *m, const struct pccl_peer_group *group,
                                      const struct pccl_id *id)
 {

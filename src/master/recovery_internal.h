@@ -15,7 +15,7 @@ enum { PCCL_INC_SPREAD = 1 << 16 };
 
 /* Returns true if the peer's report is complete and it is not departing. */
 bool pccl_master_has_reported(const struct pccl_remote *remote);
-/* Returns the highest inc in this report. The answer of a round may be of a later epoch than the sender's. */
+/* Returns the highest inc in this report. The answer of a round may have a later epoch than the sender. */
 uint32_t pccl_master_highest_inc(const struct pccl_report *report);
 /* Returns the entry of this member in the report; NULL if the report does not list it. */
 const struct pccl_member *pccl_master_reported_member(const struct pccl_report *report, const struct pccl_id *id);

@@ -19,7 +19,10 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
 void pccl_master_note_removed(struct pccl_master *m, const struct pccl_remote *remote);
 /* Returns the record of this peer's removal; NULL if none exists or the removed peer had another token. */
 const struct pccl_removed *pccl_master_find_removed(const struct pccl_master *m, const struct pccl_msg_hello *hello);
-/* Finds a group, or creates it if `create` is set. Returns NULL if there is none, or no room or memory for it. */
+/*
+ * Finds a group, or creates it if `create` is set. Returns NULL if it does not exist, or if there is no room or memory
+ * for it.
+ */
 struct pccl_peer_group *pccl_master_group(struct pccl_master *m, uint32_t number, bool create);
 /* Returns the present attributes for a member of this group. */
 struct pccl_attributes pccl_master_attributes(const struct pccl_master *m, const struct pccl_peer_group *group);

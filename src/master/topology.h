@@ -27,7 +27,7 @@ PCCL_MUST_CHECK bool pccl_master_enter_matrix(struct pccl_master *m, struct pccl
                                               struct pccl_remote *remote);
 /* Removes a member from the matrix, with the estimates of its links. */
 void pccl_master_leave_matrix(struct pccl_peer_group *group, struct pccl_remote *remote);
-/* Returns the figure of this link; NULL if there is none. */
+/* Returns the figure of this link; NULL if none exists. */
 struct pccl_figure *pccl_master_find_figure(const struct pccl_remote *from, const struct pccl_remote *to);
 /* Records figures of a link that operations have used. Such a link is no longer unreachable. */
 void pccl_master_note_traffic(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,

@@ -157,7 +157,7 @@ static bool end(struct pccl_verdicts *verdicts, uint32_t at)
     return held;
 }
 
-/* Updates the entries, last to first because some are deleted. Returns true if a verdict began or ended. */
+/* Updates the entries, from last to first because some are deleted. Returns true if a verdict began or ended. */
 static bool conclude(struct pccl_judgment *j, uint64_t *last_number)
 {
     struct pccl_verdicts *verdicts = j->verdicts;

@@ -19,7 +19,7 @@ enum {
     LINK_BYTES_LEAST = 128 << 10,
     LOSS_BYTES_LEAST = 16 << 10,
     LOSS_LEAST = 5,          /* minimum share of resent bytes, in thousandths */
-    QUEUE_US = 5000,         /* a round trip longer than twice the path's by this much shows a queue */
+    QUEUE_US = 5000,         /* a round trip that exceeds twice the path's by this much shows a queue */
     EXCESS_US_LEAST = 50000, /* minimum time that a slow link costs, compared with a usual one */
     VOTE = 720720,           /* vote of one peer, divisible by any number of links up to 16 */
 };

@@ -335,7 +335,9 @@ void pccl_master_where(struct pccl_master *m, struct pccl_remote *from, const st
 
 /* ---- for pages ---- */
 
-/* Each call visits all members two or three times, and each group visits every operation once. */
+/*
+ * Work limits: listing a call visits all members two or three times; listing a group's calls, all its operations once.
+ */
 enum { VISITS_MAX = 16384, OPERATIONS_VISITED_MAX = 16384, WAITS_MIN = 4 };
 
 struct listing {
