@@ -84,7 +84,7 @@ static bool is_send_to_this(const struct pccl_peer *p, const struct pccl_instanc
 /*
  * Returns NULL if the table is full or memory runs out. Without an announcement, a mismatch between the callers is not
  * reported early, and the operation ends only at its deadline. A receive from any peer would miss a send, so the peer
- * gives up if there is no memory for one.
+ * gives up if memory for an announced send runs out.
  */
 static struct pccl_announcement *add(struct pccl_peer *p, const struct pccl_instance *instance, bool member)
 {

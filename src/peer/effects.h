@@ -65,8 +65,8 @@ struct pccl_peer_effects {
     /* Reports that an operation which was not launched here has ended. It will never start. */
     void (*op_gone)(void *context, const struct pccl_instance *instance);
     /*
-     * Reports the end of a subgroup. op_decided was called before for its undecided operations. Not called for a
-     * subgroup that its caller has closed.
+     * Reports the end of a subgroup, after op_decided for each of its undecided operations. Not called for a subgroup
+     * that its caller has closed.
      */
     void (*subgroup_ended)(void *context, uint64_t name);
     /* Reports a new ring of the group. */

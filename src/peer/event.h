@@ -1,7 +1,7 @@
 /*
  * Events: the input of a peer's machine. They report changes of its connections, the progress of data operations, and
- * the calls of the application. The state of the machine changes only by events (peer/peer.h). Unless a comment says
- * otherwise, the machine copies during the step all data that an event points to.
+ * the calls of the application. Only events change the machine's state (peer/peer.h). Unless a comment says otherwise,
+ * the machine copies all data that an event points to before the step ends.
  */
 #ifndef PCCL_PEER_EVENT_H
 #define PCCL_PEER_EVENT_H
@@ -87,8 +87,7 @@ enum pccl_peer_event_kind {
      */
     PCCL_PEER_CALL,
     /*
-     * Withdraws the call. The call still ends with call_done: as ABORTED, or with its result if that was decided
-     * before.
+     * Withdraws the call. The call still ends with call_done: as ABORTED, or with its result if that was decided first.
      */
     PCCL_PEER_WITHDRAW,
     /*
@@ -113,19 +112,19 @@ enum pccl_peer_event_kind {
      *   INTERNAL       no message can contain this descriptor (see launch->refusal)
      *   LIMIT, MEMORY
      *
-     * In a subgroup also: PEER_LOST (the subgroup has ended, see its `reason`; no number), ARGUMENT (there is no such
-     * subgroup, or the root is not in it). Never TOO_FEW_PEERS.
+     * In a subgroup, never TOO_FEW_PEERS, but also PEER_LOST (the subgroup has ended, see its `reason`; no number) and
+     * ARGUMENT (the subgroup does not exist, or the root is not in it).
      *
-     * A send (PCCL_SEND): PEER_LOST (the other peer is not a member of the group), LIMIT (also: bulk sends to too many
-     * other members are in progress, see launch->refusal), ARGUMENT (the other peer is this peer, or neither is the
-     * root). A caller may have any number of sends with the same tag. For a receive from any peer, `other` and the root
-     * are 0. If it names a subgroup, it accepts only sends of the subgroup's members. It is OPEN, and unknown to other
-     * peers, until a sender is chosen. It then becomes a receive from that peer, which is the root; a bulk receive
-     * calls op_start at that time.
+     * For a send (PCCL_SEND): PEER_LOST (the other peer is not a member of the group), LIMIT (for example, bulk sends
+     * to too many other members are in progress; see launch->refusal), ARGUMENT (the other peer is this peer, or
+     * neither peer is the root). A caller may have any number of sends with the same tag. For a receive from any peer,
+     * `other` and the root are 0. If it names a subgroup, it accepts only sends from the subgroup's members. It is
+     * OPEN, and unknown to other peers, until a sender is chosen. Then it becomes a receive from that peer, which is
+     * the root; a bulk receive calls op_start at that time.
      *
-     * The founding of a subgroup (PCCL_FOUND): ARGUMENT (fewer than two members, a member listed twice, or this peer
-     * not listed), MEMBERS_CHANGED (a listed peer is not in the list that pccl_peer_members returns; no number), LIMIT.
-     * When the founding commits, the subgroup exists (pccl_peer_founded).
+     * For the founding of a subgroup (PCCL_FOUND): ARGUMENT (fewer than two members, a member listed twice, or this
+     * peer not listed), MEMBERS_CHANGED (a listed peer is not in the list that pccl_peer_members returns; no number),
+     * LIMIT. When the founding commits, the subgroup exists (pccl_peer_founded).
      */
     PCCL_PEER_LAUNCH,
     /*
@@ -142,8 +141,8 @@ enum pccl_peer_event_kind {
     PCCL_PEER_OP_RELEASE,
     /*
      * The caller closes a subgroup that it has founded. The subgroup ends for all of its members, and its undecided
-     * operations end with PEER_LOST, here even if the connection to the master is down. The driver must not read the
-     * subgroup after this event.
+     * operations end with PEER_LOST, at this peer even if the connection to the master is down. The driver must not
+     * read the subgroup after this event.
      */
     PCCL_PEER_SUBGROUP_CLOSE,
     /*
@@ -171,8 +170,8 @@ struct pccl_launch {
      */
     struct pccl_choice choice;
     /*
-     * Members, in canonical order, on which the layout of the buffers depends. NULL if it depends on none, and always
-     * in a subgroup. Ignored for a send. For a founding: the founders, in any order.
+     * Members, in canonical order, if the layout of the buffers depends on them. Otherwise, and in any subgroup, NULL.
+     * Ignored for a send. For a founding: the founders, in any order.
      */
     const struct pccl_id *members;
     uint32_t member_count;

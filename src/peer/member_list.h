@@ -8,7 +8,7 @@
 #include "peer/state.h"
 
 struct pccl_member_list {
-    uint64_t number; /* number of the list among the lists that this peer has created */
+    uint64_t number; /* sequence number; every list that this peer creates has a different one */
     uint32_t references, count;
     struct pccl_member members[];
 };

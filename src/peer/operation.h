@@ -39,7 +39,7 @@ struct pccl_peer_op {
     enum pccl_class class; /* DECIDED: NONE if committed */
     uint64_t decision;     /* the master's number of the outcome; 0 if not received yet */
     bool tiny;
-    bool followed;  /* true if another operation may replace this one; room for that one stays reserved */
+    bool followed;  /* true if another operation may replace this one, so its room stays reserved */
     bool from_any;  /* true if the caller of this receive named no sender; the chosen sender becomes the root */
     bool given_up;  /* true if launched as given up: the descriptor is incomplete and may be invalid */
     bool started;   /* true if op_start was called for it */

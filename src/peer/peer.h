@@ -20,7 +20,7 @@ struct pccl_peer_config {
     /* this build, which determines the wire format; set by the driver, like the fields below */
     struct pccl_build build;
     struct pccl_id id, token, link_key; /* random */
-    uint64_t hash_seed;                 /* random, because other peers choose keys of tables */
+    uint64_t hash_seed;                 /* random, because other peers choose some of the tables' keys */
     uint32_t group;
     uint16_t port; /* listening port */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];

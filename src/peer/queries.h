@@ -83,10 +83,7 @@ void pccl_peer_each_announcement(const struct pccl_peer *peer,
                                               const struct pccl_instance *instance,
                                               const struct pccl_descriptor *descriptor),
                                  void *context);
-/*
- * Returns the last description from the master of the peers that this peer's callers wait for; empty if no caller
- * waits.
- */
+/* Returns the master's latest description of the peers that this peer's callers wait for; empty if no caller waits. */
 const struct pccl_text *pccl_peer_waiting(const struct pccl_peer *peer);
 /* Returns the latest verdicts about the group from the master. */
 const struct pccl_peer_verdict *pccl_peer_verdicts(const struct pccl_peer *peer, uint32_t *count);

@@ -87,7 +87,7 @@ static void note_due(struct pccl_peer *p, struct pccl_ask *asked)
 
 /*
  * Returns the first receive that no request includes; such receives are at the end of this list. Returns the list
- * itself if there is none.
+ * itself if none exists.
  */
 static struct pccl_list_node *first_new(struct pccl_list_node *list)
 {

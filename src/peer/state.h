@@ -227,11 +227,11 @@ struct pccl_peer {
     uint64_t decisions, stable;
     /* In `open` and `unlinked`, receives without a request (`ask`) are at the end. */
     struct pccl_list_node open; /* receives from any peer without a chosen sender, in order of launch */
-    /* bulk receives that have begun while the link from their source is up, or down */
+    /* bulk receives that have begun: `linked` if the link from the source is up, else `unlinked` */
     struct pccl_list_node linked, unlinked;
     bool has_news;          /* true if a new sender may be available */
     bool has_receive;       /* true if `open` ends with a new receive */
-    uint64_t arrivals;      /* counter that puts announcements and choices of senders into one order */
+    uint64_t arrivals;      /* common counter that orders announcements and choices of senders */
     struct pccl_table asks; /* by tag */
     struct pccl_list_node asks_due;
     struct pccl_table choices;  /* choices of automatic codecs, by tag */

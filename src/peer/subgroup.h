@@ -16,13 +16,13 @@ struct pccl_peer_participants {
     struct pccl_id *ring;
     uint32_t *positions; /* rank in canonical order, by place in the ring */
     struct pccl_cost cost;
-    bool ended;  /* true if launches are refused; in a pair: the other peer is no member of the view */
+    bool ended;  /* true if launches are refused; in a pair: the other peer is not a member of the view */
     bool closed; /* true if the caller has closed it */
 };
 
 /* The two members of a pair, the source first, in the form of a group. */
 struct pccl_peer_pair {
-    struct pccl_id ids[2]; /* 0: no member of the view's group, or not chosen yet */
+    struct pccl_id ids[2]; /* 0: not a member of the view's group, or not chosen yet */
     uint32_t positions[2];
     struct pccl_peer_participants all;
 };

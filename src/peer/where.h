@@ -13,8 +13,8 @@ void pccl_peer_take_places(struct pccl_peer *p, const struct pccl_msg_who_is_whe
 uint64_t pccl_peer_first_where(const struct pccl_peer *p, uint64_t since_us, uint64_t deadline_us);
 uint64_t pccl_peer_next_where(const struct pccl_peer *p);
 /*
- * Records the time for which the master will found no run, because an earlier one may exist, so that connect waits at
- * least as long. 0 if the master has a run or may found one.
+ * Records the time during which the master will found no run, because an earlier one may exist, so that connect waits
+ * at least as long. 0 if the master has a run or may found one.
  */
 void pccl_peer_held(struct pccl_peer *p, uint32_t hold_ms);
 /*
