@@ -1,4 +1,4 @@
-/* Writes log lines to standard error, each as a whole, on the thread that logs, without long waits. */
+/* Writes log lines to standard error. Writes each line as a whole, on the logging thread, without long waits. */
 #ifndef PCCL_LOG_STDERR_H
 #define PCCL_LOG_STDERR_H
 

@@ -16,7 +16,7 @@ enum {
     PCCL_MEASURE_JOIN_MAX_US = 1000000,
     /* minimum number of windows for which the meter's figure is valid even if the path breaks */
     PCCL_MEASURE_WINDOWS_LEAST = 4,
-    /* Limit for each direction in one visit, so that one connection does not delay the others. */
+    /* Maximum number of bytes per visit and direction, so that one connection does not delay the others. */
     PCCL_MEASURE_VISIT_BYTES = 512 << 10,
     PCCL_MEASURE_SEEN_BYTES = 256 << 10, /* number of unreported bytes at which flood_seen is sent */
     /* time after the last flood_seen at which it is sent even for fewer bytes */

@@ -18,7 +18,7 @@ enum {
     PCCL_SYNC_DONORS_KNOWN_MAX = 64,
     PCCL_SYNC_AHEAD = PCCL_DEVICE_BUFFERS, /* maximum number of answers in preparation per connection */
     PCCL_SYNC_LINKS_PER_PEER_MAX = 8,      /* maximum number of connections per requester */
-    PCCL_SYNC_VISIT_BYTES = 2 << 20,       /* limit of bytes per visit, so that one link does not delay the others */
+    PCCL_SYNC_VISIT_BYTES = 2 << 20,       /* maximum bytes per visit, so that one link does not delay the others */
 };
 
 /* ---- serving.c: connections that requesters dialed ---- */
@@ -64,7 +64,7 @@ struct pccl_sync_donor {
 };
 
 struct pccl_sync_fetching {
-    struct pccl_fetch *machine; /* NULL until a plan requests a fetch, or if memory was short */
+    struct pccl_fetch *machine; /* NULL until a plan requests a fetch, or if memory ran out */
     bool asked;                 /* true if the current plan requests a fetch */
     bool running;               /* true until the fetch has ended */
     bool begun;                 /* true once the first donor was named, which specifies the content */

@@ -97,7 +97,7 @@ struct pccl_recorder_entry *pccl_recorder_find(const struct pccl_recorder *recor
 /* Return the number of entries, and the entry at this place, where 0 is the oldest. */
 uint32_t pccl_recorder_kept(const struct pccl_recorder *recorder);
 struct pccl_recorder_entry *pccl_recorder_at(const struct pccl_recorder *recorder, uint32_t place);
-/* Return an entry's members, flows and reason; NULL if these were overwritten or there are none. */
+/* Return an entry's members, flows and reason; NULL if these were overwritten or do not exist. */
 const struct pccl_id *pccl_recorder_members(const struct pccl_recorder *recorder,
                                             const struct pccl_recorder_entry *entry);
 const struct pccl_recorder_flow *pccl_recorder_flows(const struct pccl_recorder *recorder,

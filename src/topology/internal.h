@@ -72,12 +72,12 @@ struct pccl_assign;
  * false if it finds none.
  */
 bool pccl_cover_join(struct pccl_cover *cover, const struct pccl_assign *assign, uint32_t *ring);
-/* Returns the rate of a random link among those with a rate above `low` and below `high`; 0 if there is none. */
+/* Returns the rate of a random link among those with a rate above `low` and below `high`; 0 if none exists. */
 uint64_t pccl_cover_rate_between(struct pccl_cover *cover, uint64_t low, uint64_t high);
 
 /* ---- the cheapest cycles (solve_assign.c) ---- */
 
-/* Cost of a banned link; in sums it is higher than the cost of any ring of PCCL_PEERS_MAX members. */
+/* Cost of a banned link. A sum that includes it exceeds the cost of any ring of PCCL_PEERS_MAX members. */
 #define PCCL_TOUR_BANNED UINT32_MAX
 #define PCCL_TOUR_BANNED_COST (INT64_C(1) << 44)
 

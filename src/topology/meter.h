@@ -30,9 +30,9 @@ struct pccl_meter {
 /* Begins a test. `rtt_us` is the round trip of the idle link; 0 if unknown, which is treated as long. */
 void pccl_meter_begin(struct pccl_meter *meter, uint64_t now_us, uint32_t rtt_us, uint64_t limit_us);
 /*
- * Records the total number of bytes that have arrived until now. A total below the previous one counts as unchanged.
- * When nothing has arrived for a while, and before the rate is read at the time limit, also call it with an unchanged
- * total, so that a stalled link does not keep its old rate.
+ * Records the total number of bytes that have arrived so far. A total below the previous one counts as unchanged. When
+ * nothing has arrived for a while, and before the rate is read at the time limit, also call it with an unchanged total,
+ * so that a stalled link does not keep its old rate.
  */
 void pccl_meter_add(struct pccl_meter *meter, uint64_t now_us, uint64_t bytes);
 /*

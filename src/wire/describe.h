@@ -16,8 +16,7 @@ struct pccl_described {
 
 /*
  * Replaces the text with, for example, "peer a called sum of 10 f32 through the master, but peer b called avg of 10 f32
- * peer to
- * peer".
+ * peer to peer".
  */
 void pccl_describe_difference(struct pccl_text *words, const struct pccl_described *a, const struct pccl_described *b);
 

@@ -33,7 +33,7 @@ void pccl_ids_sort(struct pccl_id *ids, uint32_t count)
     }
 }
 
-/* Returns a digest of public bytes. The key may be public, too. */
+/* Returns a digest. The bytes are public, so the key may be public, too. */
 static uint64_t digest_of(const void *bytes, size_t length)
 {
     static const uint8_t key[PCCL_SIPHASH_KEY_BYTES] = "a PCCL subgroup";

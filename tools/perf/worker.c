@@ -61,8 +61,8 @@ pcclResult_t perf_worker_await(pcclComm_t *comm, uint32_t peers)
 }
 
 /*
- * Connects with retries, because the programs of a cluster, including the master, may be started in any order. Makes
- * the same number of attempts, for the same time, as the Python package.
+ * Connects with retries, because the programs of a cluster, including the master, may be started in any order. Makes as
+ * many attempts, over the same time, as the Python package.
  */
 static pcclResult_t connect_patiently(pcclComm_t *comm)
 {
