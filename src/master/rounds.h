@@ -20,7 +20,7 @@ void pccl_master_vote(struct pccl_master *m, struct pccl_remote *from, const str
 void pccl_master_withdraw(struct pccl_master *m, struct pccl_remote *from, uint8_t kind, uint64_t round);
 /*
  * Stage of a step (state.h): decides the rounds in which all have voted. Removes the first member of a new group if it
- * has made no call after all others have waited long enough.
+ * has made no call by the time all others have waited long enough.
  */
 void pccl_master_decide_rounds(struct pccl_master *m);
 /* Sends the result of the last round to a member that has not received it. */

@@ -64,7 +64,7 @@ bool pccl_peer_has_members(const struct pccl_peer *p, const struct pccl_id *memb
     return true;
 }
 
-/* Appends the names of the first peers to `words`, and counts all of them. */
+/* State of a list of names: `words` gets the names of the first peers, and all peers are counted. */
 struct naming {
     struct pccl_text *words;
     uint32_t count;

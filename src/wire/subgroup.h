@@ -1,7 +1,7 @@
 /*
  * Subgroups (PROTOCOL 15) and pairs (16): their names, and the payload of a founding. A name determines the members, so
- * other members cannot have it. The name of a subgroup is a digest of the operation that created it, and the tag of
- * that operation is a digest of the member list. The name of a pair contains the admission numbers of both members.
+ * other members cannot use it. The name of a subgroup is a digest of the operation that created it, and the tag of that
+ * operation is a digest of the member list. The name of a pair contains the admission numbers of both members.
  */
 #ifndef PCCL_WIRE_SUBGROUP_H
 #define PCCL_WIRE_SUBGROUP_H
