@@ -1,7 +1,7 @@
-"""Views of the caller's memory as (address, elements, data type), without copies.
+"""Descriptions of the caller's memory: address, number of elements and data type. Nothing is copied.
 
 Accepts numpy arrays, torch tensors, and objects with the buffer protocol, __array_interface__ or __dlpack__. Never
-imports numpy or torch: an object can only be an array or a tensor if the caller has already imported them.
+imports numpy or torch: an object can only be an array or a tensor if the program has already imported the library.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
 class Buffer:
-    """A piece of memory. `owner` keeps it alive and in place, except for torch tensors: a program can give a tensor
-    another storage (`.data = ...`, set_()), so for these `storage` does."""
+    """A piece of memory. `owner` keeps it alive and in place. For a torch tensor `storage` does so, because a program
+    can give the tensor another storage (`.data = ...`, set_())."""
 
     __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
 
@@ -178,7 +178,7 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
 
 
 def _torch_storage(tensor: Any, argument: str) -> Any:
-    """Returns the tensor's storage, or None if it has none, as fake tensors and wrappers of other tensors. Raises
+    """Returns the tensor's storage, or None if it has none, like fake tensors and wrappers around other tensors. Raises
     LayoutError if the tensor has elements but no memory."""
     count = int(tensor.numel())
     try:
@@ -214,8 +214,8 @@ _OTHER_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
 def _of_kind(kind: Optional[str], bits: int) -> Optional[DataType]:
-    """Returns the data type for an array-interface kind and a size in bits. Types with a single, 8-bit size have no
-    size in their names."""
+    """Returns the data type for an array-interface kind and a size in bits. The names of types that exist only in 8
+    bits do not contain a size."""
     found = by_name(f"{kind}{bits}")
     return by_name(kind) if found is None and kind is not None and bits == 8 else found
 
@@ -280,8 +280,8 @@ class _PyBuffer(ctypes.Structure):
     ]
 
 
-# Looked up by index, which returns a new function object. An attribute returns one that all users share, including
-# another copy of this package, and its argtypes would be overwritten.
+# Indexing returns a new function object. Attribute access would return one that is shared with all other users,
+# including other copies of this package, which overwrite each other's argtypes.
 _get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes, _get_buffer.restype = [py_object, POINTER(_PyBuffer), c_int], c_int
 _release_buffer = ctypes.pythonapi["PyBuffer_Release"]

@@ -17,7 +17,7 @@ from ._operations import ListedOperation
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound="_Handle[Any]")
 _RETRY_PAUSE_S = 1.0
-_ATTEMPT_S = 2.0  # average time of an attempt; an attempt at the address of another service can take five times as long
+_ATTEMPT_S = 2.0  # average duration of an attempt; up to five times as long if another service has the address
 _LASTING = VersionMismatchError, DrainedError  # failures that a further attempt cannot resolve
 
 
@@ -35,8 +35,8 @@ class _Calls:
         return handle
 
     def _carried_out(self, work: Work, kind: Type[_Handle[_T]]) -> _T:
-        """Launches an operation, waits for it and returns its value. Creates the handle before the launch, so that an
-        interrupted call leaves the operation with the handle."""
+        """Launches an operation, waits for it and returns its value. Creates the handle before the launch, so that the
+        handle owns the operation even if the call is interrupted."""
         handle = kind(Operation(self._core, work, True))
         try:
             handle._operation.carry_out()

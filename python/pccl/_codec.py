@@ -20,14 +20,14 @@ class QuantizationOptions:
 
     The codec is either a narrower integer type with an algorithm of PCCL 1.0, or an 8-bit or 4-bit format, passed in
     place of the data type: QuantizationOptions("int4", block=64, scale="bfloat16", rounding="stochastic"). Each block
-    of `block` elements shares a scale, which is sent as this type. With feedback=True, for sums and averages, this
-    peer's rounding error is added to its next contribution with the same tag; this takes 8 bytes per element (see
+    of `block` elements shares a scale, which is sent as the type `scale`. With feedback=True, for sums and averages,
+    this peer's rounding error is added to its next contribution with the same tag; this takes 8 bytes per element (see
     Communicator.get_feedback).
 
     QuantizationOptions("auto", budget_ms=50), for sums and averages, selects a format for each operation: the widest of
     exact, 16, 8 and 4 bits that should fit the time budget, judging by the previous operation with the same tag.
-    budget_percent=20 sets the budget as a share of the time between two operations with this tag, the first two of
-    which are exact. All peers select the same format. `codec` and `why` of the result report the selection and the
+    budget_percent=20 sets the budget as a share of the time between successive operations with this tag, of which the
+    first two are exact. All peers select the same format. `codec` and `why` of the result report the selection and the
     reason.
     """
 

@@ -114,7 +114,7 @@ class Communicator(_Calls):
         return size
 
     def get_attribute(self, attribute: Union[Attribute, str]) -> int:
-        """Returns a count of peers. It only changes in calls that the master decides, so a loop that only reads it
+        """Returns a count of peers. It changes only in calls that the master decides, so a loop that only reads it
         never sees a peer fail. Attributes named `_NOW` reflect the latest member list from the master instead."""
         value = ctypes.c_int()
         self._core.call("pcclGetAttribute", member("attribute", Attribute, attribute), ctypes.byref(value))
@@ -126,7 +126,7 @@ class Communicator(_Calls):
 
     def are_peers_pending(self) -> bool:
         """Returns true if an update is worthwhile: newcomers are ready, or a new ring can avoid a slow link. All peers
-        of the run must call it together. Reductions may be in progress, but no other joint call."""
+        of the run must call it together. Reductions may be in progress at the same time, but no other joint call."""
         pending = ctypes.c_bool()
         self._joint("pcclArePeersPending", ctypes.byref(pending))
         return pending.value
@@ -214,8 +214,8 @@ class Communicator(_Calls):
         return name.value.decode("utf-8", "replace")
 
     def describe_waits(self) -> str:
-        """Returns a line for each known wait, with the waiting peers and the peers that they wait for; "" without
-        waits. Useful while another thread is blocked in a call."""
+        """Returns a line for each known wait, with the waiting peers and the peers that they wait for; "" if there are
+        none. Useful while another thread is blocked in a call."""
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))
         return text.value.decode("utf-8", "replace")
@@ -228,7 +228,7 @@ class Communicator(_Calls):
     def flight_recorder(self) -> Dict[str, Any]:
         """Returns the contents of this peer's flight recorder: its latest operations, with times, bytes and outcomes,
         and the peers that unfinished operations wait for. docs/guide/operations.md explains the entries; pccl.recorder
-        analyzes several peers' dumps. Callable from any thread, even while another is blocked in a call; does not
+        analyzes several peers' dumps. May be called from any thread, even while another is blocked in a call; does not
         block."""
         dump: Dict[str, Any] = json.loads(_recorder.text(self._core))
         return dump
@@ -236,7 +236,7 @@ class Communicator(_Calls):
     def verdicts(self) -> List[Dict[str, Any]]:
         """Returns the master's verdicts about the causes of a slow or stuck group (docs/guide/operations.md). Each is a
         dictionary with class, number, peer, other (the peer at the far end of a link, or None), for_ms, evidence, and
-        the action taken. Callable from any thread, even while another one is blocked in a call; does not block."""
+        the action taken. May be called from any thread, even while another one is blocked in a call; does not block."""
         return _recorder.verdicts(self._core)
 
     def abort(self) -> None:
@@ -299,7 +299,7 @@ class Communicator(_Calls):
     @takes(Coalesced)
     def coalesced(self, operation: Coalesced) -> OperationInfo:
         """Reduces several tensors, possibly of different types, in one operation with one outcome, in place or into the
-        tensors of recv. Takes hardly longer than one tensor of the total size. op: one reduction for all, or a list
+        tensors of recv. Takes little longer than one tensor of the total size. op: one reduction for all, or a list
         with one per tensor. quantization: applies to the float tensors; the others are sent exactly. factor: applies to
         all premultiplied sums in the list. Requires particular members only if `members` is given."""
         return self._do("coalesced", operation, AsyncReduceHandle)
@@ -326,10 +326,10 @@ class Communicator(_Calls):
     def broadcast(self, operation: Broadcast) -> OperationInfo:
         """Copies t from the root to all members. root: a rank or a peer id.
 
-        members: the ids that this call requires; by default members() at the time of the call. If the group has other
-        members at the launch, all get MembersChangedError, and every input is unchanged. alone_ok: if true, a peer that
-        is alone in its group succeeds instead of raising TooFewPeersError. quantization: all members, including the
-        root, get the unpacked values. tag, label, failures and Ctrl-C are as for all_reduce."""
+        members: the ids that this call requires; by default members() at the time of the call. If the group has
+        different members at the launch, all get MembersChangedError, and every input is unchanged. alone_ok: if true, a
+        peer that is alone in its group succeeds instead of raising TooFewPeersError. quantization: all members,
+        including the root, get the unpacked values. tag, label, failures and Ctrl-C are as for all_reduce."""
         return self._do("broadcast", operation, AsyncReduceHandle)
 
     @takes(Broadcast)
@@ -340,8 +340,8 @@ class Communicator(_Calls):
 
     @takes(AllGather)
     def all_gather(self, operation: AllGather) -> OperationInfo:
-        """Gathers send from all members into recv on all members, in order of rank. recv has room for send of each
-        member; send may be this peer's part of recv. Other arguments are as for broadcast."""
+        """Gathers send from all members into recv on all members, in order of rank. recv has room for every member's
+        send; send may be this peer's part of recv. Other arguments are as for broadcast."""
         return self._do("all_gather", operation, AsyncReduceHandle)
 
     @takes(AllGather)
@@ -353,15 +353,15 @@ class Communicator(_Calls):
     def all_gather_v(self, operation: SeenAllGatherV) -> List[Tuple[str, memoryview]]:
         """Gathers data of any length from all members on all members. data is bytes or any buffer that all_reduce
         accepts, and may be empty; the other members need not know its length. Returns the id and the bytes of each
-        member, in order of rank. The bytes are in memory of the library, which is freed with the last reference.
+        member, in order of rank. The bytes are in the library's memory, which is freed with the last reference.
 
         Requires particular members only if `members` is given, so it can be repeated unchanged after the loss of a
         peer. max_bytes: limit for the total length; if it is exceeded, all get StateMismatch.
 
         on_arrival(peer, part): called on this thread for each part as it arrives, including this peer's, before the
-        call returns. The parts are provisional, because the operation may still fail, then for all peers. on_arrival
-        must not call functions that wait for other peers. If it raises, the exception ends the call as Ctrl-C does.
-        Other arguments are as for broadcast."""
+        call returns. The parts are provisional, because the operation may still fail for all peers. on_arrival must not
+        call functions that wait for other peers. If it raises, the exception ends the call as Ctrl-C does. Other
+        arguments are as for broadcast."""
         return self._do("all_gather_v", operation, AsyncBlobsHandle)
 
     @takes(SeenAllGatherV)
@@ -371,7 +371,7 @@ class Communicator(_Calls):
 
     @takes(SeenGatherV)
     def gather_v(self, operation: SeenGatherV) -> List[Tuple[str, memoryview]]:
-        """Gathers data of any length on the root, a rank or a peer id. Returns the same list as all_gather_v on the
+        """Gathers data of any length on the root (a rank or a peer id). Returns the same list as all_gather_v on the
         root, and an empty list elsewhere. `members` is as for broadcast; other arguments are as for all_gather_v."""
         return self._do("gather_v", operation, AsyncBlobsHandle)
 
@@ -394,9 +394,9 @@ class Communicator(_Calls):
 
     @takes(SeenAllToAllV)
     def all_to_all_v(self, operation: SeenAllToAllV) -> List[Tuple[str, memoryview]]:
-        """Sends a part from each member to each member, which may be at most 31. Each passes its parts as the root of
-        scatter_v does. Returns the id of each member and its part for this peer, in order of rank. max_bytes: limit for
-        the total that one member receives. Other arguments are as for gather_v."""
+        """Sends a part from each member to each member, of which there may be at most 31. Each passes its parts as the
+        root of scatter_v does. Returns the id of each member and its part for this peer, in order of rank. max_bytes:
+        limit for the total that one member receives. Other arguments are as for gather_v."""
         return self._do("all_to_all_v", operation, AsyncBlobsHandle)
 
     @takes(SeenAllToAllV)
@@ -406,9 +406,9 @@ class Communicator(_Calls):
 
     @takes(ReduceScatter)
     def reduce_scatter(self, operation: ReduceScatter) -> OperationInfo:
-        """Reduces, and gives each member a share of the result. send has as many elements as recv for each member, in
-        order of rank. counts: the number of elements of each member, any of which may be 0; the same list on all peers.
-        recv may be this peer's share of send. factor is as for all_reduce; other arguments are as for broadcast."""
+        """Reduces, and gives each member a share of the result. send has a part for each member, as large as its recv,
+        in order of rank. counts: numbers of elements of the parts, which may be 0; the same on all peers. recv may be
+        this peer's share of send. factor is as for all_reduce; other arguments are as for broadcast."""
         return self._do("reduce_scatter", operation, AsyncReduceHandle)
 
     @takes(ReduceScatter)
@@ -418,7 +418,7 @@ class Communicator(_Calls):
 
     @takes(Reduce)
     def reduce(self, operation: Reduce) -> OperationInfo:
-        """Reduces send across all members into recv of the root, a rank or a peer id. Only the root needs recv, which
+        """Reduces send across all members into recv of the root (a rank or a peer id). Only the root needs recv, which
         may be its send. factor is as for all_reduce; other arguments are as for broadcast."""
         return self._do("reduce", operation, AsyncReduceHandle)
 
@@ -430,8 +430,8 @@ class Communicator(_Calls):
     @takes(ExclusiveScan)
     def exclusive_scan(self, operation: ExclusiveScan) -> OperationInfo:
         """Gives each member the reduction of send over all members with lower ranks. recv has as many elements as send,
-        and may be send. Rank 0 receives the identity of the reduction: 0 for sum, or and xor; 1 for prod; all bits set
-        for and; for max the least and for min the greatest value of the type, infinities if it has them. avg and
+        and may be send. Rank 0 receives the identity of the reduction: 0 for sum, "or" and "xor"; 1 for prod; all bits
+        set for "and"; the type's least value for max and its greatest for min (infinities if it has them). avg and
         quantization are not supported. factor is as for all_reduce; other arguments are as for broadcast."""
         return self._do("exclusive_scan", operation, AsyncReduceHandle)
 
@@ -442,7 +442,7 @@ class Communicator(_Calls):
 
     @takes(InclusiveScan)
     def inclusive_scan(self, operation: InclusiveScan) -> OperationInfo:
-        """As exclusive_scan, but the reduction includes the member's own send."""
+        """Does the same as exclusive_scan, but includes the member's own send in the reduction."""
         return self._do("inclusive_scan", operation, AsyncReduceHandle)
 
     @takes(InclusiveScan)
@@ -453,7 +453,7 @@ class Communicator(_Calls):
     @takes(Gather)
     def gather(self, operation: Gather) -> OperationInfo:
         """Gathers send from all members into recv of the root, in order of rank. Only the root needs recv, which has
-        room for send of each member; the root's send may be its part of recv. Other arguments are as for broadcast."""
+        room for every member's send; the root's send may be its part of recv. Other arguments are as for broadcast."""
         return self._do("gather", operation, AsyncReduceHandle)
 
     @takes(Gather)
@@ -463,7 +463,7 @@ class Communicator(_Calls):
 
     @takes(Scatter)
     def scatter(self, operation: Scatter) -> OperationInfo:
-        """Sends each member its part of the root's send, which has as many elements as recv for each member, in order
+        """Sends each member its part of the root's send, which has a part for each member, as large as recv, in order
         of rank. The other members may pass None as send. The root's recv may be its part of send. Other arguments are
         as for broadcast."""
         return self._do("scatter", operation, AsyncReduceHandle)
@@ -487,7 +487,7 @@ class Communicator(_Calls):
 
     @takes(Send)
     def send(self, operation: Send) -> OperationInfo:
-        """Sends a buffer to one peer, a rank or an id, which calls recv with a buffer of the same size and type.
+        """Sends a buffer to one peer (a rank or an id), which calls recv with a buffer of the same size and type.
         Returns when that peer has received all of it; both succeed, or both fail. The n-th send with a tag to a peer
         matches that peer's n-th recv with this tag from the sender, so any number may be in progress at once
         (send_async). No other peer takes part, so the loss of a third peer has no effect. In a group, peer is a rank of
@@ -501,10 +501,10 @@ class Communicator(_Calls):
 
     @takes(Recv)
     def recv(self, operation: Recv) -> OperationInfo:
-        """Receives a buffer from a peer, a rank or an id.
+        """Receives a buffer from a peer (a rank or an id).
 
-        peer=None receives from any member of this group that sends with this tag, unless another receive matches its
-        send. Several senders take turns. The sender is the first of the participants in the result."""
+        With peer=None, receives from any member of this group that sends with this tag, unless another receive matches
+        its send. Several senders take turns. The sender is the first of the participants in the result."""
         return self._do("recv", operation, AsyncReduceHandle)
 
     @takes(Recv)
@@ -538,7 +538,7 @@ class Communicator(_Calls):
         Operations that require members use members() at the time of the call. If the members change, run calls
         rebuild(members) on this thread. It must return operations with the tags of those to repeat: all that require
         members and whose `info` is still None. run ignores any others, so rebuild may return a whole list. It is called
-        for each change of the members, but a peer may miss a change that another one sees: build the operations from
+        for each change in membership, but a peer may miss a change that another one sees: build the operations from
         `members` alone. rebuild must not wait for other peers. If there is no rebuild, the list ends with
         MembersChangedError for all peers; if it raises, the list ends with that exception. Other failures and Ctrl-C
         are as for all_reduce_multiple_with_retry."""
@@ -558,8 +558,8 @@ class Communicator(_Calls):
         """Requests the drain of this peer: it takes part in everything until the next update_topology() of all peers,
         which raises DrainedError here, so no operation of the other peers fails. If there is no update within
         `drain_ms` (20 s), it leaves anyway, and its calls raise DrainedError. Cannot be revoked: later connect() calls
-        raise DrainedError. Has no effect if repeated, or on a closed communicator. Callable from any thread and from
-        signal handlers; does not block."""
+        raise DrainedError. Has no effect if repeated, or on a closed communicator. May be called from any thread and
+        from signal handlers; does not block."""
         error = self._core.attempt("pcclDrain")
         if error is not None and not self._core.closed:
             raise error
@@ -569,7 +569,7 @@ class Communicator(_Calls):
         return self._core.closed
 
     def close(self) -> None:
-        """Leaves the run and notifies the other peers; calls of other threads return. The buffer of an in-place
+        """Leaves the run and notifies the other peers; calls on other threads return. The buffer of an in-place
         operation that has not been awaited then contains either its whole input or, only if the operation succeeded,
         its whole result. May be called repeatedly."""
         _threads.blocking(self._core.close)

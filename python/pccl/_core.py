@@ -115,7 +115,7 @@ class Core:
         self._handle = handle
         self._pid = os.getpid()
         self._visits: Set[weakref.ref[Visit]] = set()
-        self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the thread that closes
+        self._left: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the closing thread
         self._closing = False
         self._closer = threading.Lock()  # acquired once, by the thread that closes the handle
         self._closed = threading.Event()

@@ -94,7 +94,8 @@ def function_of(
 
 
 def takes(kind: Callable[_P, _K]) -> Callable[[Callable[[_S, _K], _R]], Callable[Concatenate[_S, _P], _R]]:
-    """Decorates a method that takes an object of this class, so that it takes the constructor's arguments instead."""
+    """Decorates a method that takes an object of this class, so that callers pass the constructor's arguments
+    instead."""
 
     def of(method: Any) -> Any:
         taken: Any = kind

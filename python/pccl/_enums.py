@@ -55,7 +55,7 @@ class DeviceType(_Code):
 
     @classmethod
     def from_torch_device_type(cls, device_type: str) -> DeviceType:
-        """Converts tensor.device.type of torch. Raises ValueError for any other kind of memory."""
+        """Converts the device.type of a torch tensor. Raises ValueError for any other kind of memory."""
         try:
             return cls[device_type.upper()]
         except (AttributeError, KeyError):

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Optional, Tuple, Type, Union
 from . import _native
 from ._results import Result, result_name
 
-# PCCL 1.0's result for a precise code of the library, by function. Reductions have RANK_CONNECTION_LOST.
+# Result in PCCL 1.0 for a precise code that is not in _BASES, by function; RANK_CONNECTION_LOST for all others.
 _LOSSES = {
     "pcclConnect": Result.MASTER_CONNECTION_FAILED,
     "pcclUpdateTopology": Result.UPDATE_TOPOLOGY_FAILED,
@@ -26,7 +26,7 @@ _BASES = {
 
 
 def base_result(function: str, code: int) -> int:
-    """Returns PCCL 1.0's result for this code."""
+    """Returns the result that PCCL 1.0 has for this code."""
     if code <= Result.TOPOLOGY_OPTIMIZATION_FAILED:
         return code
     try:
@@ -41,10 +41,10 @@ class PCCLError(Exception):
 
     result     the code of PCCL 1.0
     ext        the precise code, or the same as result
-    reason     the reason, as a sentence of the library or this package; `words` is an alias
+    reason     the reason as a sentence, from the library or this package; `words` is an alias
     operation  name of the C function, or "" if it was not reached
     tag        tag of the operation, or None
-    sequence   its number within the tag, the same on all peers; None if it was not launched
+    sequence   number of the operation within its tag, the same on all peers; None if it was not launched
     peers      ids (as in get_topology()) of up to 16 peers that left the group during the call or operation
     names      names of these peers, in the same order; "" if unknown
     elapsed    seconds since the call or operation began, or None
@@ -186,8 +186,9 @@ class AbortedError(PCCLError):
 
 class TimeoutError_(PCCLError, builtins.TimeoutError):
     """A deadline passed: `op_timeout_ms` of a reduction, `call_timeout_ms` of a call that all peers make together,
-    `stuck_ms` of calls that wait for each other, or the timeout of result(). The reason names the missing peers and,
-    after `stuck_ms`, the call to add or remove. All peers may still be there, so the same call may fail again."""
+    `stuck_ms` of calls that wait for each other, or the timeout passed to result(). The reason names the missing peers
+    and, after `stuck_ms`, the call to add or remove. All peers may still be in the group, so the same call may fail
+    again."""
 
 
 class ConnectionError_(PCCLError, builtins.ConnectionError):

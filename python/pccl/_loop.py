@@ -31,7 +31,7 @@ _STEPS = "pccl.loop.steps"  # name of the tensor that the loop adds to the state
 
 
 class _Handle:
-    """A loop of the library. An interrupted call may still be using it."""
+    """A loop in the C library, which an interrupted call may still be using."""
 
     def __init__(self, comm: Communicator, revision: int, options: _native.LoopOptionsC) -> None:
         self._made = ctypes.c_void_p()
@@ -103,7 +103,7 @@ class Step:
 
     @takes(AllReduce)
     def all_reduce(self, operation: AllReduce) -> OperationInfo:
-        """Does the same as Communicator.all_reduce, but repeats it when a peer was lost.
+        """Does the same as Communicator.all_reduce, but repeats the operation if a peer was lost.
 
         If at least min_peers remain, repeats it with them. Otherwise, if it is the first operation of the step, waits
         for min_peers first. Raises the operation's error if it cannot be repeated, or if the others have continued
@@ -153,8 +153,8 @@ class Step:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], _: Optional[TracebackType]
     ) -> bool:
-        """Ends the step, as failed if an exception left it. After a loss, aborts its operations and suppresses the
-        exception."""
+        """Ends the step. The step fails if an exception leaves it. After a loss, aborts its operations and suppresses
+        the exception."""
         if error is not None:
             self._fail(error, "it ended with")
         self._over = self._over or "`with step` ended"

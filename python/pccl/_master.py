@@ -12,7 +12,7 @@ from . import _core, _native, _threads
 from ._enums import Result
 from ._errors import InvalidUsage, failure
 
-# Limit in case the master's threads get no processor time; an interrupted master otherwise ends by itself
+# Time limit, needed only if the master's threads get no processor time; an interrupted master otherwise ends by itself
 _GRACE_S = 10.0
 
 
@@ -110,7 +110,7 @@ class MasterNode:
         self._port = 0
 
     def run(self) -> None:
-        """Binds its addresses and serves them on a thread of the library. Does not wait."""
+        """Binds the addresses and serves them on one of the library's threads. Does not wait."""
         if self._server.job is not None:
             raise InvalidUsage("MasterNode: run() was already called", result=Result.INVALID_USAGE)
         _await_interrupted()
@@ -123,7 +123,7 @@ class MasterNode:
         return self._port or self._server.port()
 
     def interrupt(self) -> None:
-        """Requests the master to end: it notifies its peers and closes all connections. Does not wait. May be called
+        """Makes the master end: it notifies its peers and closes all connections. Does not wait. May be called
         repeatedly."""
         if self._server.job is None:
             raise InvalidUsage("MasterNode: interrupt() before run()", result=Result.INVALID_USAGE)
@@ -174,7 +174,8 @@ class MasterNode:
 
 
 def at_exit() -> None:
-    """Waits for the masters that are still running. Ctrl-C interrupts them; so did the Ctrl-C that ended the program.
+    """Waits for the masters that are still running. Ctrl-C interrupts them, and so does a Ctrl-C that has just ended
+    the program.
     """
     servers: List[_Server] = [server for server in list(running) if server.is_of_this_process]
     try:

@@ -423,7 +423,7 @@ lib = _load()
 
 
 class Why(NamedTuple):
-    """The reason of a failed call, with details. precise: a code that is more specific than the call's result."""
+    """The reason why a call failed, with details. precise: a code that is more specific than the call's result."""
 
     reason: str
     sequence: Optional[int] = None
@@ -469,7 +469,7 @@ def member_count(comm: Any) -> int:
 
 
 def last_failure(comm: Any = None) -> Why:
-    """Returns the reason of the calling thread's last failed call on this communicator."""
+    """Returns the reason why the calling thread's last failed call on this communicator failed."""
     text: bytes = lib.pcclGetLastError(comm) or b""
     known = FailureC(size=ctypes.sizeof(FailureC))
     lib.pcclGetLastFailure(comm, ctypes.byref(known))

@@ -167,10 +167,10 @@ LAUNCHES = {"pcclAllReduce": "pcclAllReduceWithOptionsAsync"}
 
 
 class Operation:
-    """An operation from its launch to its end. Keeps the memory alive that the library reads and writes.
+    """An operation from its launch to its end. Keeps alive the memory that the library reads and writes.
 
-    One thread at a time, which has the turn, awaits it in the library. The outcome is stored here, so that any number
-    of threads can wait for it, and interrupts do not lose it.
+    One thread at a time, the one that has the turn, awaits it in the library. The outcome is stored here, so that any
+    number of threads can wait for it, and interrupts do not lose it.
     """
 
     outcome: Optional[Outcome] = None

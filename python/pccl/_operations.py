@@ -1,5 +1,5 @@
-"""The operations: their arguments, and the conversion of these for the library. Used by methods of Communicator and by
-Communicator.run()."""
+"""The operations: their arguments, and the conversion of the arguments for the library. Used by methods of Communicator
+and by Communicator.run()."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ CountedOn = Callable[[str, Optional[Sequence[str]]], Tuple[Tuple[str, ...], int]
 
 @described
 class ListedOperation:
-    """An operation in a list for Communicator.run(). Its attributes are the arguments, which may be changed while the
-    operation is not in progress.
+    """An operation that can be an entry of a list for Communicator.run(). Its attributes are the arguments, which may
+    be changed while the operation is not in progress.
 
-    info   the result that the corresponding method returns, from the last run(); None if the operation has not
-    succeeded
+    info   the result of the last run(), as the corresponding method returns it; None if the operation has not succeeded
     """
 
-    # Methods of Communicator also create their operations from this class.
+    # Methods of Communicator also create their operations from the classes derived from this one.
 
     tag: int = 0
     label: str = ""
@@ -40,13 +39,13 @@ class ListedOperation:
         "quantization", "max_bytes", "on_arrival", "label", "factor",
     )
     _NUMBER: ClassVar[int] = -1  # number in pcclCollective_t
-    _PLACES: ClassVar[str] = ""  # fields of pcclOperation_t for the arguments of the C function
+    _PLACES: ClassVar[str] = ""  # fields of pcclOperation_t that hold the arguments of the C function
 
     def _begin(self) -> None:
         self.info: Optional[OperationInfo] = None
 
     def _make(self, where: str, counted_on: CountedOn) -> Work:
-        """Checks the arguments and returns the operation to launch. where: the name for errors."""
+        """Checks the arguments and returns the operation to launch. where: the name used in errors."""
         return self._fill(Options(where, self.tag, label=_core.label(where, self.label)))
 
     def _fill(self, options: Options) -> Work:
@@ -102,7 +101,7 @@ class _Reducing(_OfElements):
 
 @described
 class AllReduce(ListedOperation):
-    """Communicator.all_reduce, in a list."""
+    """An all_reduce for Communicator.run(), with the arguments of Communicator.all_reduce."""
 
     send: Memory = argument(kw_only=False)
     recv: Optional[Memory] = argument(kw_only=False, default=None)
@@ -145,7 +144,7 @@ class AllReduce(ListedOperation):
 
 @described
 class Coalesced(_Reducing):
-    """Communicator.coalesced, in a list."""
+    """A coalesced reduction for Communicator.run(), with the arguments of Communicator.coalesced."""
 
     tensors: Sequence[Memory] = argument(kw_only=False)
     recv: Optional[Sequence[Memory]] = argument(kw_only=False, default=None)
@@ -169,7 +168,7 @@ class Coalesced(_Reducing):
 
 @described
 class Broadcast(_OfElements):
-    """Communicator.broadcast, in a list."""
+    """A broadcast for Communicator.run(), with the arguments of Communicator.broadcast."""
 
     t: Memory = argument(kw_only=False)
     root: Union[int, str]
@@ -177,7 +176,8 @@ class Broadcast(_OfElements):
     _NUMBER, _PLACES = 1, "recvbuf count datatype root"
 
     def _fill(self, options: Options) -> Work:
-        """Only reads the root's buffer, unless a codec replaces its contents with the unpacked values."""
+        """Only reads the root's buffer, unless a codec is given, which replaces the contents with the unpacked
+        values."""
         root = options.rank_of(self.root)
         is_root = root == options.rank
         is_written = not is_root or options.quantized
@@ -191,7 +191,7 @@ class Broadcast(_OfElements):
 
 @described
 class AllGather(_OfElements):
-    """Communicator.all_gather, in a list."""
+    """An all_gather for Communicator.run(), with the arguments of Communicator.all_gather."""
 
     send: Memory = argument(kw_only=False)
     recv: Memory = argument(kw_only=False)
@@ -207,7 +207,7 @@ class AllGather(_OfElements):
 
 @described
 class ReduceScatter(_Reducing):
-    """Communicator.reduce_scatter, in a list."""
+    """A reduce_scatter for Communicator.run(), with the arguments of Communicator.reduce_scatter."""
 
     send: Memory = argument(kw_only=False)
     recv: Memory = argument(kw_only=False)
@@ -234,7 +234,7 @@ class ReduceScatter(_Reducing):
 
 @described
 class Reduce(_Reducing):
-    """Communicator.reduce, in a list."""
+    """A reduce for Communicator.run(), with the arguments of Communicator.reduce."""
 
     send: Memory = argument(kw_only=False)
     recv: Optional[Memory] = argument(kw_only=False, default=None)
@@ -258,7 +258,7 @@ class Reduce(_Reducing):
 
 @described
 class ExclusiveScan(_Reducing):
-    """Communicator.exclusive_scan, in a list."""
+    """An exclusive_scan for Communicator.run(), with the arguments of Communicator.exclusive_scan."""
 
     send: Any = argument(kw_only=False)
     recv: Any = argument(kw_only=False)
@@ -277,14 +277,14 @@ class ExclusiveScan(_Reducing):
 
 @described
 class InclusiveScan(ExclusiveScan):
-    """Communicator.inclusive_scan, in a list."""
+    """An inclusive_scan for Communicator.run(), with the arguments of Communicator.inclusive_scan."""
 
     _NUMBER, _FUNCTION = 17, "pcclInclusiveScan"
 
 
 @described
 class Gather(_OfElements):
-    """Communicator.gather, in a list."""
+    """A gather for Communicator.run(), with the arguments of Communicator.gather."""
 
     send: Memory = argument(kw_only=False)
     recv: Optional[Memory] = argument(kw_only=False, default=None)
@@ -308,7 +308,7 @@ class Gather(_OfElements):
 
 @described
 class Scatter(_OfElements):
-    """Communicator.scatter, in a list."""
+    """A scatter for Communicator.run(), with the arguments of Communicator.scatter."""
 
     send: Optional[Memory] = argument(kw_only=False)
     recv: Memory = argument(kw_only=False)
@@ -332,7 +332,7 @@ class Scatter(_OfElements):
 
 @described
 class AllToAll(_OfElements):
-    """Communicator.all_to_all, in a list."""
+    """An all_to_all for Communicator.run(), with the arguments of Communicator.all_to_all."""
 
     send: Memory = argument(kw_only=False)
     recv: Memory = argument(kw_only=False)
@@ -353,7 +353,7 @@ class AllToAll(_OfElements):
 
 @described
 class Barrier(_OfMembers):
-    """Communicator.barrier, in a list."""
+    """A barrier for Communicator.run(), with the arguments of Communicator.barrier."""
 
     _NUMBER = 4
 
@@ -366,7 +366,7 @@ class Barrier(_OfMembers):
 
 @described
 class _Transfer(ListedOperation):
-    """A transfer between two peers. Not for lists."""
+    """A transfer between two peers. Cannot be an entry of a list."""
 
     t: Memory = argument(kw_only=False)
 
@@ -404,7 +404,7 @@ class Send(_Transfer):
 
 @described
 class Recv(_Transfer):
-    """A receive. peer=None: from any member."""
+    """A receive. With peer=None, from any member."""
 
     peer: Union[int, str, None] = argument(kw_only=False, default=None)
 
@@ -421,7 +421,7 @@ class BlobOperation(_OfMembers):
     max_bytes: int = 256 << 20
 
     def _work(self, options: Options, function: str, arguments: Tuple[Any, ...], pins: Any) -> Work:
-        """Returns the operation to launch. Only methods can have on_arrival, not listed operations."""
+        """Returns the operation to launch. Only operations of methods have on_arrival; listed operations do not."""
         return options.work_of_blobs(function, arguments, pins, self.max_bytes, getattr(self, "on_arrival", None))
 
     def _begin(self) -> None:
@@ -436,9 +436,9 @@ class BlobOperation(_OfMembers):
 
 @described
 class AllGatherV(BlobOperation):
-    """Communicator.all_gather_v, in a list.
+    """An all_gather_v for Communicator.run(), with the arguments of Communicator.all_gather_v except on_arrival.
 
-    blobs   the result that the method returns; empty until the operation has succeeded in the last run()
+    blobs   the result of the last run(), as the method returns it; empty unless the operation has succeeded
     """
 
     data: Memory = argument(kw_only=False)
@@ -452,9 +452,9 @@ class AllGatherV(BlobOperation):
 
 @described
 class GatherV(BlobOperation):
-    """Communicator.gather_v, in a list.
+    """A gather_v for Communicator.run(), with the arguments of Communicator.gather_v except on_arrival.
 
-    blobs   the result that the method returns; empty until the operation has succeeded in the last run()
+    blobs   the result of the last run(), as the method returns it; empty unless the operation has succeeded
     """
 
     data: Memory = argument(kw_only=False)
@@ -469,9 +469,9 @@ class GatherV(BlobOperation):
 
 @described
 class ScatterV(BlobOperation):
-    """Communicator.scatter_v, in a list.
+    """A scatter_v for Communicator.run(), with the arguments of Communicator.scatter_v except on_arrival.
 
-    part   the result that the method returns; None until the operation has succeeded in the last run()
+    part   the result of the last run(), as the method returns it; None unless the operation has succeeded
     """
 
     parts: Optional[Iterable[Memory]] = argument(kw_only=False, default=None)
@@ -493,9 +493,9 @@ class ScatterV(BlobOperation):
 
 @described
 class AllToAllV(BlobOperation):
-    """Communicator.all_to_all_v, in a list.
+    """An all_to_all_v for Communicator.run(), with the arguments of Communicator.all_to_all_v except on_arrival.
 
-    blobs   the result that the method returns; empty until the operation has succeeded in the last run()
+    blobs   the result of the last run(), as the method returns it; empty unless the operation has succeeded
     """
 
     parts: Iterable[Memory] = argument(kw_only=False)
@@ -509,7 +509,7 @@ class AllToAllV(BlobOperation):
 
 @described
 class _Seen:
-    """Adds the argument on_arrival, which only methods have."""
+    """Adds the argument on_arrival, which listed operations do not have."""
 
     on_arrival: Optional[OnArrival] = None
 

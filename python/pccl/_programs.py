@@ -19,8 +19,8 @@ def _is_program(path: Path) -> bool:
 
 
 def find(name: str) -> Optional[str]:
-    """Returns the path of a program: bundled with the package, built beside the PCCL_LIBRARY, or installed. Returns
-    None if it is not found."""
+    """Returns the path of a program: bundled with the package, built beside PCCL_LIBRARY, or installed. Returns None if
+    it is not found."""
     places: List[Path] = [Path(__file__).resolve().parent / "bin" / name]
     chosen = os.environ.get("PCCL_LIBRARY")
     if chosen:

@@ -32,7 +32,7 @@ class OperationInfo(ReduceInfo):
     """Result of an operation; local_world_size is the number of participants.
 
     tag           tag of the operation
-    sequence      its number within the tag, the same on all peers
+    sequence      number of the operation within its tag, the same on all peers
     rank          rank of this peer among the participants
     participants  ids of the participants, in order of their ranks
     codec         codec of the elements; the selected one if the codec is automatic

@@ -43,7 +43,7 @@ class Run:
         self._made: List[Optional[Work]] = [None] * count
         self._entries = (_native.OperationC * count)()
         self._infos = (_native.OperationInfoC * count)()
-        # Large enough, because no newcomers are admitted during the list
+        # Large enough, because no newcomers are admitted while the list is in progress
         self._participants = [_native.ids_type(len(members))() for _ in range(count)]
         for index in range(count):
             self._make(index, members, rank)

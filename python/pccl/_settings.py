@@ -25,7 +25,7 @@ def setting(
     """Declares a setting that needs more than a type and a default.
 
     default: if omitted, the setting is required. check: see Check. same: whether the value must be equal on all peers;
-    or a function that returns the part of the value that must be.
+    or a function that returns the part of the value that must be equal.
     """
     about = {"same": same} if check is None else {"same": same, "check": check}
     return dataclasses.field(default=default, metadata=about)
@@ -86,7 +86,7 @@ class Declared:
 
 
 def _annotations(cls: type) -> Dict[str, Any]:
-    """Returns the annotations of the class itself, without its bases."""
+    """Returns the annotations of the class itself, excluding its bases."""
     if sys.version_info < (3, 10):
         return dict(cls.__dict__.get("__annotations__", {}))
     return dict(cls.__annotations__)
@@ -109,7 +109,7 @@ def integer(least: int, most: Optional[int] = None, words: str = "") -> Check:
 
 
 def finite(*, zero: bool = False, most: float = 1.0) -> Check:
-    """Returns a check for finite numbers above 0, or including 0 if zero=True."""
+    """Returns a check for finite numbers greater than 0, or, with zero=True, at least 0."""
     limit = "" if most == math.inf else f" and at most {most:g}"
     expected = f"at least 0{limit}" if zero else f"more than 0{limit}"
 
@@ -124,7 +124,7 @@ def finite(*, zero: bool = False, most: float = 1.0) -> Check:
 
 
 def where(holds: Callable[[Any], bool], expected: str, found: str = ": ") -> Check:
-    """Returns a check by a predicate. found: separator of name and value in the error."""
+    """Returns a check that applies a predicate. found: text between the name and the value in the error."""
 
     def check(name: str, value: Any) -> Any:
         try:

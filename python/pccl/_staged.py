@@ -32,7 +32,7 @@ class Staged:
         host: Any = torch.empty(count, dtype=given.dtype, device="cpu", pin_memory=True)
         self._host = host
         if source is not None:
-            host[begin : begin + source.numel()].copy_(source.reshape(-1))  # waits for its pending work in this stream
+            host[begin : begin + source.numel()].copy_(source.reshape(-1))  # waits for the stream's pending work
         self._address = int(host.data_ptr())
         self._itemsize = int(host.element_size())
 

@@ -87,8 +87,8 @@ class TensorInfo:
 
 
 class Prepared:
-    """A shared state in the form of the library, with all memory that the call reads and writes. Each call has one,
-    because several calls may use the same state concurrently, and a call may outlive its caller."""
+    """A shared state in the library's form, with all memory that the call reads and writes. Each call has one, because
+    several calls may use the same state concurrently, and a call may outlive its caller."""
 
     def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
         self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
@@ -146,7 +146,7 @@ class SharedState:
         return tuple(self._infos)
 
     def _prepare(self) -> Prepared:
-        """Returns the current state in the form of the library."""
+        """Returns the current state in the library's form."""
         for info in self._infos:
             info._follow()
         return Prepared(self._revision, self._infos)

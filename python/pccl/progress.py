@@ -33,7 +33,7 @@ Hook = Callable[[Optional[Progress]], None]
 
 
 class Shown:
-    """A hook that draws a bar on a terminal, or otherwise writes a line at intervals."""
+    """A hook that draws a bar on a terminal, and elsewhere writes a line at intervals."""
 
     def __init__(self, stream: Optional[TextIO] = None) -> None:
         self._stream = sys.stderr if stream is None else stream

@@ -83,7 +83,7 @@ Name = Tuple[Any, ...]
 
 
 def _name(operation: Dict[str, Any]) -> Name:
-    """Returns a key of the operation that is the same on all peers."""
+    """Returns a key for the operation, the same on all peers."""
     whose = operation["subgroup"], operation.get("pair", 0)  # dumps of earlier versions have no pairs
     return (*whose, *operation["era"], operation["tag"], operation["sequence"], operation["kind"])
 
@@ -109,8 +109,8 @@ _WORDS = {
 
 
 def explain(dumps: Sequence[Dump]) -> str:
-    """Returns a report of the waits of each unfinished operation. The peers to examine first are those that others wait
-    for and that wait for no peer themselves. Durations are by the clock of one peer."""
+    """Returns a report of the waits in each unfinished operation. The peers to examine first are those that others wait
+    for and that wait for no peer themselves. Each duration is measured on a single peer's clock."""
     shown = _shown(dumps)
     lines: List[str] = []
     found: Dict[Name, List[Tuple[str, Dict[str, Any]]]] = {}
@@ -190,8 +190,8 @@ def _ranks(dumps: Sequence[Dump]) -> Dict[str, int]:
 
 
 def _in_order(dumps: Sequence[Dump], of_group: Dict[str, List[List[Name]]]) -> Dict[str, Dict[Name, int]]:
-    """Numbers each group's operations equally for all peers, in each peer's order where the peers agree. Omits
-    operations that one of the peers no longer remembers."""
+    """Assigns numbers to each group's operations, the same for all peers, following each peer's order where the peers
+    agree. Omits operations that one of the peers no longer remembers."""
     numbers = {}
     for group, lists in of_group.items():
         merged: List[Name] = []
