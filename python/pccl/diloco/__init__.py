@@ -1,4 +1,4 @@
-"""DiLoCo, training with little communication: peers train independently, and average once in many steps.
+"""DiLoCo, training with little communication: peers train independently for many steps between two averages.
 
     with pccl.Communicator("127.0.0.1:48148") as comm:
         with DiLoCo(comm, params, inner_steps=100, rounds=50) as diloco:
@@ -6,7 +6,7 @@
                 train(params)                    # one step of the inner optimizer, in place
                 diloco.step(samples=len(batch))  # the last step of each round synchronizes
 
-Works with numpy or torch, even with both in the same run.
+Works with numpy and torch, even with both in the same run.
 """
 
 from __future__ import annotations

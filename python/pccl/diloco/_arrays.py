@@ -1,4 +1,4 @@
-"""Parameters as flat arrays, of numpy or torch like the parameters.
+"""Parameters as flat arrays, which are numpy arrays or torch tensors, like the parameters.
 
 Arithmetic uses only views, copies, and `+= -= *= /=` on whole arrays. Each of these rounds exactly once, in the same
 way on every platform, so peers with different libraries and processors get the same bits. Code in this module must not
@@ -390,7 +390,7 @@ class Layout:
                 start = stop
 
     def load(self, flats: Flats, part: Part) -> Copies:
-        """Copies the fragment's parameters to the flat arrays. Call wait() on the result before using these."""
+        """Copies the fragment's parameters to the flat arrays. Call wait() on the result before using the arrays."""
         with self.copier.copies() as copies:
             for array, place in self._each(flats, part):
                 self.arrays.read(place, array)
@@ -398,7 +398,7 @@ class Layout:
 
     def show(self, flats: Flats, part: Part, alpha: float, room: Flats, scratch: Scratch) -> Copies:
         """Sets the fragment's parameters to alpha * parameters + (1 - alpha) * flat arrays. The flat arrays must not
-        change until wait() on the result has returned. room: flat arrays to be overwritten."""
+        change until wait() on the result has returned. room: flat arrays that may be overwritten."""
         with self.copier.copies() as copies:
             for (array, place), (_, mixed) in zip(self._each(flats, part), self._each(room, part)):
                 if alpha == 0:
@@ -442,8 +442,8 @@ class Layout:
             place += origin
 
     def settle(self) -> None:
-        """Prepares the parameters for work together with other peers. Call it on the thread that trains, and
-        copier.join() after the work."""
+        """Prepares the parameters for joint work with other peers. Call it on the thread that trains, and copier.join()
+        after the work."""
         if self._gathers is not None:
             _tensors.reshard(self._gathers)
         self.copier.begin()

@@ -11,7 +11,7 @@ class Own:
     """The parameters from which a peer begins its round in "eager" mode. They are ahead of the outer copy by this
     peer's contribution to the mean in flight.
 
-    Let s be this peer's share in the mean. The outer optimizer first gets s * delta[t], and then mean[t-1] - s *
+    Let s be this peer's share of the mean. The outer optimizer first gets s * delta[t], and then mean[t-1] - s *
     delta[t-1] when the mean arrives. Since the optimizer is linear, the result equals the outer copy, stepped with the
     mean alone, plus one further step with a momentum of only this peer's shares."""
 

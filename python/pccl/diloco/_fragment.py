@@ -26,11 +26,11 @@ class FragmentInfo:
     """Cost and result of a fragment's reduction.
 
     fragment: number of the fragment.
-    participants: number of peers that took part, without newcomers that lack the fragment. 0 if the reduction was
+    participants: number of peers that took part, not counting newcomers that lack the fragment. 0 if the reduction was
         aborted because a peer was lost; its deltas are then part of the fragment's next reduction.
     committed: true if an outer step was applied.
     tx_bytes, rx_bytes: number of payload bytes that this peer sent and received.
-    waited_s: time for which this peer could not train because it waited for the end, in seconds.
+    waited_s: time for which this peer could not train because it waited for the reduction to end, in seconds.
     age: number of inner steps between the launch and the outer step.
     skipped: true if this peer's delta was not finite and was left out.
     """
@@ -131,7 +131,8 @@ class Fragment:
         self.contribute_nothing()
 
     def start_transfer(self, comm: Communicator, own: str, transfers: Sequence[Transfer]) -> None:
-        """Sends or receives the outer copy in the background. It must not change until wait_for_transfer() returns."""
+        """Sends or receives the outer copy in the background. The copy must not change until wait_for_transfer()
+        returns."""
         mine = [transfer for transfer in transfers if own in transfer]
         arrays = [array for array in (*self._theta, *self._momentum, *self._second) if len(array) > 0]
 
@@ -234,8 +235,8 @@ class Fragment:
         return replace(info, committed=True)
 
     def show(self, alpha: float, room: Flats, scratch: Scratch) -> None:
-        """Sets the parameters to the outer copy, mixed with the share alpha of the parameters if they are finite. room:
-        the flat arrays of all means."""
+        """Sets the parameters to the outer copy, mixed with a share alpha of the current parameters if these are
+        finite. room: the flat arrays of all means."""
         kept = alpha if self.is_usable else 0.0
         self._shown = self._layout.show(self._shared.theta, self.part, kept, room, scratch)
 

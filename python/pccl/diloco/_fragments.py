@@ -22,10 +22,10 @@ _GRAIN = 256
 def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List[List[Piece]]:
     """Returns the sorted pieces of each fragment. Each element belongs to exactly one.
 
-    fragments: either their number, or a sequence of fragments. With a number, layers are assigned in turn ("strided")
-        or in runs ("contiguous"), and tensors are cut so that each fragment has about the same number of this process's
-        elements. The fragments of a sequence are not cut; each is a torch.nn.Module, or a sequence of names of
-        parameters or of modules.
+    fragments: either the number of fragments, or a sequence of them. With a number, layers are assigned in turn
+        ("strided") or in runs ("contiguous"), and tensors are cut so that each fragment has about the same number of
+        this process's elements. The fragments of a sequence are not cut; each is a torch.nn.Module, or a sequence of
+        names of parameters or of modules.
     """
     if pattern not in PATTERNS:
         raise InvalidArgument(f"pattern: {pattern!r}; expected {', '.join(PATTERNS)}")

@@ -1,5 +1,5 @@
 """The processes of one trainer: one process, or several that each have a shard of the model (FSDP2) and make the same
-steps. Each of several processes is a peer, in the peer group with the number of its rank, so that each group averages
+steps. If there are several, each is a peer, and its rank is the number of its peer group, so that each group averages
 equal shards.
 
 A failure reaches one group before the others, so the groups' views may differ. The processes of a trainer then agree on

@@ -28,7 +28,8 @@ class StepInfo:
     synced: true if a round has ended.
     round: number of rounds that have ended.
     participants: number of peers in the most recently applied reductions, or in the smallest of them if they differ;
-        before the first reduction, the number of peers. In pccl.methods: in this step, or 0 without a reduction.
+        before the first reduction, the number of peers. In pccl.methods: the number of peers in this step's reduction,
+        or 0 without a reduction.
     tx_bytes: number of payload bytes that this peer sent in the reductions that ended.
     rx_bytes: number of payload bytes that this peer received in them.
     waited_s: time for which this peer could not train because it waited for others, in seconds.
@@ -58,10 +59,10 @@ class StepInfo:
 
 
 class Member:
-    """Base of the runs in pccl.diloco and pccl.methods. If work together with other peers raises an exception, this
-    peer has left the run.
+    """Base of the runs in pccl.diloco and pccl.methods. If joint work with other peers raises an exception, this peer
+    has left the run.
 
-    drained: reason for which this peer was drained, by drain() or an operator; None if it was not. Such work then
+    drained: reason for which this peer was drained, by drain() or an operator; None if it was not. Joint work then
         raises DrainedError at a boundary. The `with` statement treats it as a regular end.
     """
 
@@ -117,8 +118,8 @@ class Member:
 
     def rejoin(self, comm: Communicator) -> StepInfo:
         """Returns to the run with a new communicator, after this peer has left it. This peer is then a newcomer: it
-        gets the state of the run if that is still going on, or otherwise the state of the most advanced of the peers
-        that join together."""
+        gets the run's state if the run still continues, and otherwise the state of the most advanced of the peers that
+        join together."""
         if self._is_in_run():
             raise InvalidUsage(f"{self._kind}: rejoin() while this peer is in the run")
         with self._busy:

@@ -46,7 +46,7 @@ class Meeting:
     """Result of a meeting with the other peers."""
 
     participants: int
-    newcomers: bool = False  # true if others than this peer are newcomers
+    newcomers: bool = False  # true if peers other than this one are newcomers
     moved_bytes: int = 0  # number of bytes received by this peer
     roster: Sequence[str] = ()  # ids of all peers, if newcomers get the fragments later
     kept: Any = None  # previous state of a newcomer, if it gets the fragments later
@@ -190,7 +190,7 @@ class Membership:
             )
         method = listing("method", [kind, *(f"the setting {setting.name}" for setting in settings)])
         self._settings = [method, *settings, *[number("", 0)] * room]
-        # Called on all peers if some are behind, with whether this peer's state counts, and the lowest round.
+        # Called on all peers if some are behind. Arguments: whether this peer's state counts, and the lowest round.
         self.catch_up: Callable[[bool, int], None] = lambda counts, lowest: None
         # Counters that newcomers get immediately, before the fragments. None: they get everything at once.
         self.counters: Optional[Counters] = None
@@ -223,8 +223,8 @@ class Membership:
                 )
 
     def meet(self, *room: Any) -> Meeting:
-        """Meets all peers after an update of the topology, including newcomers. All of them call it. room: memory for a
-        copy of the state while this peer receives."""
+        """Meets all peers after an update of the topology, including newcomers. All of them must call it. room: memory
+        for a copy of the state while this peer receives."""
         log_at = time.monotonic() + _LOG_AFTER_S
         while True:
             try:

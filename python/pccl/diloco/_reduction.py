@@ -1,4 +1,4 @@
-"""Computes the mean of the peers' deltas of a fragment."""
+"""Computes the mean of the peers' deltas for a fragment."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def small(values: Union[array[float], array[int]], op: ReduceOp, tag: int) -> Ca
 
 
 class Reduction:
-    """A peer's delta of a fragment, and the mean, in buckets: contiguous ranges of the flat arrays that are reduced
+    """A peer's delta for a fragment, and the mean, in buckets: contiguous ranges of the flat arrays that are reduced
     separately.
 
     The mean covers exactly the peers that are present at the end. Members can only leave during a reduction, so if

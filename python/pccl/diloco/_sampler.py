@@ -27,7 +27,7 @@ class Sampler:
 
     def indices(self, round: int, count: int, size: int) -> List[int]:
         """Returns `count` numbers from 0 to size - 1. A larger count returns the same numbers followed by more. round:
-        any number, also for example the inner step."""
+        any number, for example the inner step."""
         if count < 0 or size < 1:
             raise InvalidArgument(f"Sampler: cannot draw {count} samples from {size}")
         key = repr((self.seed, operator.index(round), str(self.peer))).encode()

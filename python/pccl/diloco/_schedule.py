@@ -64,7 +64,7 @@ class Schedule:
         return self.launches(step - self.delay)
 
     def turn(self, fragment: int, step: int) -> int:
-        """Returns the number of the fragment's last slot, in a numbering that takes the slots of all fragments in turn.
+        """Returns the number of the fragment's last slot, counting the slots of all fragments in turn.
         """
         return (step - self.offsets[fragment]) // self.periods[fragment] * len(self.periods) + fragment
 

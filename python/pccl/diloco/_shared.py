@@ -41,7 +41,7 @@ class Shared:
     """The shared tensors of a run.
 
     extra: arrays of the program that are equal on all peers at each boundary. buffers: arrays that differ between
-        peers; newcomers get one peer's. momentum, second: whether there is a first and a second moment of the
+        peers; newcomers get one peer's arrays. momentum, second: whether there is a first and a second moment of the
         mean. is_common: whether theta is the same on all peers; if not, it is treated like the buffers.
     """
 
@@ -149,7 +149,7 @@ class Shared:
         self._counters[_LAUNCHED + fragment] = step
 
     def forget_step(self) -> None:
-        """Goes back to the last boundary, with no reduction in flight."""
+        """Returns to the last boundary, with no reduction in flight."""
         self.position = 0
         for fragment in range(len(self._counters) - _LAUNCHED):
             self.set_launched(fragment, NOT_LAUNCHED)

@@ -41,10 +41,10 @@ class DiLoCo(Member):
         and float64. The outer copy is in host memory, in float64 for float64 parameters and in float32 for all others.
     mode: "sync" waits for the reduction. "delayed" lets it run during the next round and applies it one round late.
         "eager" does the same, but also applies each peer's share to its own parameters at once.
-    outer: a Nesterov, SGD or AdamW, with a constant rate or a schedule; or a torch.optim.SGD or torch.optim.AdamW, only
-        the hyperparameters of which are used; or a function of (theta, momentum, mean), a fragment's flat arrays, that
-        changes the first two in place. The function must compute the same bits on all peers, without fused arithmetic
-        or random numbers. Or a list of these, one for each fragment.
+    outer: a Nesterov, SGD or AdamW, with a constant rate or a schedule; or a torch.optim.SGD or torch.optim.AdamW, of
+        which only the hyperparameters are used; or a function of (theta, momentum, mean), a fragment's flat arrays,
+        that changes the first two in place. The function must compute the same bits on all peers, without fused
+        arithmetic or random numbers. Or a list of these, one for each fragment.
     fragments: the number of parts of the model that are reduced at different times, each once every inner_steps steps
         (streaming DiLoCo). Or a list of fragments, which are not cut: modules, or lists of names of parameters or
         modules. pattern: with a number, "strided" assigns the layers in turn, "contiguous" in runs. A layer is all
@@ -54,16 +54,16 @@ class DiLoCo(Member):
     delay: the number of steps between a fragment's launch and its application, during which the peers continue to
         train; less than inner_steps. alpha: the share of its parameters that a peer keeps when a fragment is applied;
         0, which suits delay 0, sets them to the outer copy.
-    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2" send deltas as 8 bits; "int4", "e3m0" or "e2m1" as 4; "bf16" as 16;
-        "auto" as as many bits as 20 % of the time between two rounds allows; "exact" unchanged. Or any
+    codec: "u8-minmax", "u8-zps", "e4m3" or "e5m2" send 8 bits per delta; "int4", "e3m0" or "e2m1" 4; "bf16" 16; "auto"
+        as many bits as can be sent in 20 % of the time between two rounds; "exact" sends them unchanged. Or any
         QuantizationOptions. None means "bf16" if all parameters have 16-bit types, otherwise "exact". Or a list of
         these, one for each fragment. feedback: adds the rounding error of an 8-bit or 4-bit format to the next delta.
     weight: "uniform"; or "tokens": a peer's weight is the number of samples since the fragment's last launch, as passed
         to step() or add_samples().
     extra: further arrays to share, for example a cursor or a schedule. The program must keep them equal on all peers at
         each boundary.
-    share_buffers: newcomers get the module's buffers (for example BatchNorm's statistics) from one peer. Afterwards,
-        and without this setting at all times, each peer has its own.
+    share_buffers: newcomers get the module's buffers (for example BatchNorm's statistics) from one peer. After that
+        each peer has its own, as it always does without this setting.
     min_peers: the number of peers for which a boundary waits. verify_every: the number of rounds after which all peers
         compare digests of their states, except while a newcomer catches up; 0: never.
     rounds: the number of rounds of the run. After the last one it is `finished`: the parameters are final, and
@@ -83,7 +83,7 @@ class DiLoCo(Member):
     Shared, with the same bits on all peers after each outer step: the outer copy, its momentum, `round`, `samples`; at
     boundaries also extra. Not shared: the inner optimizer's state, random numbers, and the parameters between
     boundaries (in "eager" mode, with fragments and with alpha also at boundaries). All peers must have the same
-    settings; a newcomer with others is refused with a reason.
+    settings; a newcomer with different ones is refused with a reason.
 
     Any number of newcomers can be admitted at a boundary. They get the run's state (see catch_up), and all peers apply
     the reductions in flight at once. Peers that fail are left out: the mean is over exactly the remaining peers. With a
@@ -96,9 +96,9 @@ class DiLoCo(Member):
     is closed, so that no peer waits for it, its shared state is as of the last outer step, and so are its parameters.
     rejoin() continues with a new communicator. Errors in arguments change nothing.
 
-    All calls except close() must be made from one thread. Tags from 2**40 on are reserved. Uses host memory, besides
-    the parameters, of four times the outer copy (six times in "eager" mode). If parameters are on a CUDA device, two of
-    these copies are page-locked.
+    All calls except close() must be made from one thread. Tags from 2**40 on are reserved. In addition to the
+    parameters, uses host memory of four times the size of the outer copy (six times in "eager" mode). If parameters are
+    on a CUDA device, two of these copies are page-locked.
     """
 
     @takes(DiLoCoSettings)
@@ -336,8 +336,8 @@ class DiLoCo(Member):
         """Ends together with the other peers: waits for the reductions in flight and applies them, and sets the
         parameters to the outer copy, which has the same bits on all peers that call this after the same step. Drops
         training since the last launch or boundary, and the steps since the last boundary. While a newcomer catches up,
-        these steps still count, and the newcomer continues through its own. Afterwards all may make more steps, unless
-        the run has finished: then it waits linger_s for late peers, which must also call finish() or close()."""
+        these steps still count, and the newcomer continues through its own steps. Afterwards all may make more steps,
+        unless the run has finished: then it waits linger_s for late peers, which must also call finish() or close()."""
         if not self._is_in_run():
             raise InvalidUsage("DiLoCo: finish() on a peer that is not in the run")
         return self._jointly(self._finish)
@@ -663,7 +663,7 @@ class DiLoCo(Member):
 
 
 class LocalSGD(DiLoCo):
-    """DiLoCo whose outer step is the plain average: parameters become the mean of the peers' parameters."""
+    """DiLoCo with a plain average as the outer step: parameters become the mean of the peers' parameters."""
 
     @takes(LocalSGDSettings)
     def __init__(self, given: LocalSGDSettings) -> None:

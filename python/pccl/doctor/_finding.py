@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Finding:
     check: str
-    level: str  # "ok", "note" (works, but could be improved) or "bad"
+    level: str  # "ok", "note" (it works, but could be improved) or "bad"
     text: str
     mend: str = ""  # the fix, usually a command
 

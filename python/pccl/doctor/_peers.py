@@ -23,7 +23,7 @@ _POLL_S = 0.1
 _OP_MS = 30_000
 _BULK_BYTES = 4 << 20
 _CLOCKS_APART_S = 1.0
-_SLOW = 1 / 3  # limit for a slow path, relative to the median rate
+_SLOW = 1 / 3  # a path is slow below this share of the median rate
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}", re.ASCII)
 
 
