@@ -7,7 +7,7 @@ with only one peer at a time.
                 train(params)   # one step of any optimizer, in place
                 average.step()  # returns the participants and the cost
 
-Requires numpy; parameters may also be of torch. Membership, checkpoints and settings work as in pccl.diloco.
+Requires numpy; parameters may also be torch tensors. Membership, checkpoints and settings work as in pccl.diloco.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def _log_sum(logs: Sequence[float]) -> float:
 def divergence(order: int, noise: float, rate: float) -> float:
     """Returns the Renyi divergence of this order for one step (Mironov, Talwar and Zhang,
     https://arxiv.org/abs/1908.10530, section 3.3)."""
-    if noise * noise == 0:  # also if it is so small that its square underflows
+    if noise * noise == 0:  # also true if noise is so small that its square underflows
         return math.inf
     if rate == 1:
         return order / (2 * noise * noise)
@@ -39,8 +39,8 @@ class Accountant:
     independently of the others. The step reveals a sum, to which one example contributes at most `clip` in length, with
     a normal random number of standard deviation noise * clip added to each element.
 
-    The bound is for data sets of which one has one example more: except with probability delta, the probabilities of
-    any observation differ by a factor of at most e^epsilon.
+    The bound compares two data sets, one of which has one additional example: except with probability delta, the
+    probabilities of any observation differ by a factor of at most e^epsilon.
     """
 
     def __init__(self, noise: float, rate: float) -> None:

@@ -75,7 +75,7 @@ class PairAverage(Method):
         return info
 
     def _move_on(self) -> None:
-        """Adds a part of the last round's change to the pair's mean."""
+        """Adds a share of the last round's change to the pair's mean."""
         for theta, start, last in zip(self._shared.theta, self._start, self._last):
             last *= self.momentum
             last += theta

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def transform(blocks: Any) -> Any:
-    """Returns the orthonormal DCT-II of each row. The rows are float32 and have a power of two of elements."""
+    """Returns the orthonormal DCT-II of each row. The rows are float32, and their length is a power of two."""
     return (_forward(np.ascontiguousarray(blocks.T)) * _scales(blocks.shape[1])).T
 
 

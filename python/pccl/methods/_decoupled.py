@@ -46,8 +46,8 @@ class DeMo(Method):
     transform and sends them. All peers then step by the sign of the mean of these components (DeMo). The other
     components remain in the momentum.
 
-    In the paper the change is the gradient. To get this, use inner_steps=1 and SGD with rate 1, which leaves the step
-    to this method.
+    In the paper the change is the gradient. To get the same, use inner_steps=1 and SGD with rate 1, which leaves the
+    step to this method.
 
     chunk: number of elements that are transformed together, a power of two up to 256. The parameters are concatenated
         in the order of their names.
@@ -56,8 +56,8 @@ class DeMo(Method):
     lr: distance that each parameter moves in a step; or a function of the round that is the same on all peers.
 
     After each round the parameters have the same bits on all peers. The momentum is local: newcomers start with zeros,
-    as does a peer whose parameters were replaced. state_dict() includes it. Uses host memory of eight times the size of
-    the parameters in f32, besides the parameters. For the other settings see Method.
+    as does a peer whose parameters were replaced. state_dict() includes it. In addition to the parameters, uses host
+    memory of eight times their size in f32. For the other settings see Method.
     """
 
     @takes(DeMoSettings)

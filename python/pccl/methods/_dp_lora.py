@@ -65,10 +65,10 @@ class DPLoRA(Method):
         (examples, columns), whose outer products are the gradients, or (examples, places, rows) and (examples, places,
         columns). For x @ W these are x and the gradient of the output; for torch's Linear, the gradient of the output
         and x.
-    examples: number of this peer's examples. batch: average number of them in a step, which are drawn at random. Both
-        may differ between peers.
+    examples: number of this peer's examples. batch: average number of examples in a step, which are drawn at random.
+        Both may differ between peers.
     rank: columns of A and rows of B. targets: names of the targets; None: all two-dimensional parameters.
-    clip: limit for the Euclidean length of an example's gradient, over all adapters.
+    clip: limit on the Euclidean length of an example's gradient, over all adapters.
     noise: standard deviation of the noise added to each element of the sum, in multiples of clip; 0: no noise, and no
         privacy.
     delta: probability that the bound does not hold; less than 1 / examples.

@@ -118,7 +118,7 @@ class State(Block):
             array.flags.writeable = not frozen
 
     def adopt(self) -> None:
-        """Copies the arrays that a hook has replaced in the dict to their places."""
+        """Copies the arrays with which a hook has replaced entries of the dict to their places."""
         self.set(self._take_given())
 
     def _take_given(self) -> Named:
@@ -258,7 +258,7 @@ class Gathering:
 
 
 class Hooks:
-    """Runs the hooks of a method and the exchanges of a round, and has the states of the hooks."""
+    """Runs the hooks of a method and the exchanges of a round, and holds the states of the hooks."""
 
     def __init__(self, method: Hooked, kind: str, parts: int, gathers: bool, layout: Layout) -> None:
         self._method, self._kind, self._layout = method, kind, layout
@@ -293,7 +293,7 @@ class Hooks:
         self._states = (self.own, self.shared, self._theta)
 
     def begin_own(self) -> None:
-        """Initializes the own state again after the parameters were replaced."""
+        """Initializes `own` again after the parameters were replaced."""
         self.own.set(self._method.own_state(read_only(self._theta.arrays)))
 
     def run(self, theta: Flats) -> StepInfo:

@@ -43,7 +43,7 @@ class _Given(Settings):
         return self.settings
 
     def of_one(self, taken: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the settings of this method only. `taken`: names of the common ones."""
+        """Returns the settings of this method only. `taken`: names of the common settings."""
         own = self.settings
         if isinstance(own, Drawn):
             return {name: value for name, value in own.compared().items() if name not in taken}
@@ -88,11 +88,10 @@ class Method(Member):
                  of its state_dict(). `shared` is the same on all peers; encode() cannot write to it.
 
     If a hook raises, or returns an unsuitable value, step() raises the error. This peer then leaves the run, with its
-    parameters and its own and shared state as at the end of the last round, and the others continue without it. If
+    parameters, `own` and `shared` as they were at the end of the last round, and the others continue without it. If
     decode() raises for another peer's bytes, all peers ignore these, except for MemoryError, which does not depend on
-    the bytes. A change or a contribution that is not finite is also ignored, and the own state of its peer is restored.
-    If all contributions are ignored, or the result of apply() is not finite, the parameters and all states are
-    restored.
+    the bytes. A change or a contribution that is not finite is also ignored, and its peer's `own` is restored. If all
+    contributions are ignored, or the result of apply() is not finite, the parameters and all states are restored.
 
     decode() and apply() must compute the same bits on all peers. Use + - * / and square roots of whole arrays, but
     neither matrix products nor sums, which machines round differently.
@@ -108,13 +107,13 @@ class Method(Member):
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         changes = Method in cls.__bases__ or any(name in cls.__dict__ for name in _HOOKS)
-        # Otherwise it keeps the name of its base class, which peers compare
+        # Otherwise it keeps its base class's `_kind`, which peers compare
         if changes and "_kind" not in cls.__dict__:
             cls._kind = cls.__name__
 
     @takes(_Given)
     def __init__(self, given: _Given) -> None:
-        """Calls hooks, so set the attributes that they use before."""
+        """Calls hooks, so set the attributes that they use first."""
         common = given.of_all()
         integer(1)("parts", self.parts)
         self.inner_steps, self.seed, self._min_peers = common.inner_steps, common.seed, common.min_peers
@@ -209,7 +208,7 @@ class Method(Member):
         """Called after each meeting, on all of its peers."""
 
     def _moved(self) -> None:
-        """Initializes the own state again after the parameters were replaced."""
+        """Initializes `own` again after the parameters were replaced."""
         if self._hooks is not None:
             self._hooks.begin_own()
 

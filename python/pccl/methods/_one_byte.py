@@ -226,7 +226,7 @@ class OneByte(Method):
         found = self._gather(log if giver == self.comm.id else b"", _REPLAY_TAG)
         said = next((bytes(said) for _, said in found if len(said) > 0), b"")
         if counts or not said:
-            return  # said is empty if the sender has failed
+            return  # `said` is empty if the sender has failed
         steps = read_log(said, self.codec)
         self._repeat(steps[self.round - lowest :])
 

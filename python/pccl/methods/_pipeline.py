@@ -83,8 +83,8 @@ class PipelineInfo(StepInfo):
     replica, stage: the part that this peer has computed; stage is -1 for all stages. loss: the mean loss of the
         micro-batches, on a peer with the last stage. lost: true if the replica does not take part in this round,
         because one of its peers has left or its result is not finite. idle: true if the replica lacks stages, so that
-        this peer has waited for the others' round. activation_bytes: number of bytes that this peer has sent to the
-        neighboring stages.
+        this peer has only waited while the others trained. activation_bytes: number of bytes that this peer has sent to
+        the neighboring stages.
     """
 
     replica: int = 0
@@ -505,7 +505,7 @@ class Pipeline(Method):
     def _exchange(self) -> StepInfo:
         has_trained = self._seat.replica in self._complete and not self._lost
         is_ready = has_trained and all([held.changes.pack() for held in self._held.values()])
-        heard: Dict[int, Tuple[Gathered, bool]] = {}  # and whether this peer sent; applied once all are complete
+        heard: Dict[int, Tuple[Gathered, bool]] = {}  # with whether this peer sent; applied once all stages are done
         counted: Set[int] = set()
         sent = received = 0
         while True:
@@ -527,7 +527,7 @@ class Pipeline(Method):
         self._present, self._have_gone = len(told), len(told) < len(self._seats)
         done = {number for one in told.values() for number in one.done}
         if self._have_gone and (not counted or len(done) < len(self._makers)):
-            self._shared.round -= 1  # all repeat the round, also peers that dropped out and return
+            self._shared.round -= 1  # all repeat the round, including peers that dropped out and return
             counted, heard = set(), {}
         committed = any([self._held[number].changes.apply(*what) for number, what in heard.items()])
         for held in self._held.values():

@@ -25,9 +25,9 @@ class PowerSGDSettings(Stepped, Settings):
 
 class PowerSGD(Method):
     """Trains on each peer independently for inner_steps steps. Then all peers average their changes as low-rank
-    matrices: for each matrix they sum up two thin ones, obtained by one step of a power iteration that starts from the
-    last round's result (PowerSGD). The rest of the change stays with the peer as its feedback, and is added to its next
-    change.
+    matrices: for each matrix they sum up two thin matrices, obtained by one step of a power iteration that starts from
+    the last round's result (PowerSGD). The rest of the change stays with the peer as its feedback, and is added to its
+    next change.
 
     rank: rank of the matrices. A matrix with m rows and n columns costs rank * (m + n) numbers. If this is not less
         than m * n, it is sent whole, as are vectors. Tensors with more dimensions are treated as matrices with shape[0]
@@ -36,8 +36,8 @@ class PowerSGD(Method):
 
     After each round the parameters have the same bits on all peers. A round has two exchanges; if a peer fails between
     them, both are repeated. Feedback is local: newcomers start without it, as does a peer whose parameters were
-    replaced. state_dict() includes it. Uses host memory of five times the size of the parameters, or seven times with
-    momentum, besides the parameters. For the other settings see Method.
+    replaced. state_dict() includes it. In addition to the parameters, uses host memory of five times their size, or
+    seven times with momentum. For the other settings see Method.
     """
 
     parts = 2

@@ -20,7 +20,7 @@ def raw(seed: int, use: int, round: int, stream: int, count: int) -> Any:
 
 
 def signs(seed: int, use: int, round: int, stream: int, count: int, dtype: Any) -> Any:
-    """Returns random numbers 1 and -1, each made from one bit, without rounding or a math library."""
+    """Returns random numbers, each 1 or -1 and made from one bit, without rounding or a math library."""
     numbers = raw(seed, use, round, stream, (count + 63) // 64)
     if sys.byteorder == "big":
         numbers = numbers.byteswap()

@@ -61,11 +61,11 @@ class Learner:
     def forget(self) -> None:
         """Drops the last action and its result."""
         self._chosen: Optional[_Choice] = None
-        self._found: Optional[Any] = None  # change of the weights that has not been sent
+        self._found: Optional[Any] = None  # change to the weights that has not been sent
         self.skipped = False
 
     def sent(self) -> None:
-        """Marks the change of the weights as sent."""
+        """Marks the change to the weights as sent."""
         self._found = None
 
     def pack(self, told: bytes) -> bytes:
@@ -74,7 +74,7 @@ class Learner:
         return said
 
     def unpack(self, heard: Gathered, warn: Callable[[str, str], None]) -> Tuple[Dict[str, bytes], List[bytes]]:
-        """Returns the agents' messages by id, and their changes of the weights, sorted. All peers ignore bytes that
+        """Returns the agents' messages by id, and their changes to the weights, sorted. All peers ignore bytes that
         cannot come from pack(), with a warning."""
         told, found, size = {}, [], 1 + int(self.weights.nbytes)
         for peer, said in heard:
@@ -100,7 +100,7 @@ class Learner:
         return True
 
     def choose(self, round: int, explore: float, earned: float, features: Any) -> int:
-        """Returns the next action. Stores the change of the weights that results from the last action, for pack()."""
+        """Returns the next action. Stores the change to the weights that results from the last action, for pack()."""
         features = np.asarray(features, self.weights.dtype)
         if features.ndim != 2 or len(features) == 0 or features.shape[1] != len(self.weights):
             raise InvalidArgument(f"features: {features.shape}; expected (actions, {len(self.weights)})")
@@ -130,10 +130,10 @@ class CooperativeSarsa(Method):
     learns the weights from the results of all agents, so a newcomer has the knowledge of the others. An agent that
     leaves is simply missing from the next exchange.
 
-    params: the weights, as one one-dimensional array. agent: see Agent. If it raises, step() raises the exception, and
-        the run is unchanged. discount: factor of later rewards. lr: factor of the mean of the agents' changes in a
-        step. explore: of this agent; may be set between steps. explore_seed: makes exploration reproducible, for tests;
-        each agent needs a different one.
+    params: the weights, as a single one-dimensional array. agent: see Agent. If it raises, step() raises the exception,
+        and the run is unchanged. discount: factor of later rewards. lr: factor of the mean of the agents' changes in a
+        step. explore: probability for this agent; may be set between steps. explore_seed: makes exploration
+        reproducible, for tests; each agent needs a different one.
 
     After each step the weights have the same bits on all peers. An agent's change that is not finite is left out. For
     the other settings see Method.

@@ -47,13 +47,13 @@ class SketchedSettings(Stepped, Coded, Settings):
 
 class Sketched(Method):
     """Trains on each peer independently for inner_steps steps. Then all peers sum up sketches of their changes, which
-    have a ratio-th of the numbers. Each peer restores a change of full size from the sum, and makes the outer step with
-    it. The expectation of that step equals the step without sketches, but its variance is larger. With a larger ratio,
-    use fewer steps per round.
+    contain 1 / ratio as many numbers. Each peer restores a change of full size from the sum, and makes the outer step
+    with it. The expectation of that step equals the step without sketches, but its variance is larger. With a larger
+    ratio, use fewer steps per round.
 
     ratio: factor by which fewer numbers are sent.
     kind: "count" for a CountSketch, or "hadamard" for a Hadamard.
-    clip: limit for the Euclidean length of a peer's change. noise: each peer adds a normal random number with standard
+    clip: limit on the Euclidean length of a peer's change. noise: each peer adds a normal random number with standard
         deviation noise * clip to each element of its clipped change, before the sketch. A sketch alone hides nothing:
         with the seed an observer can compute the effect of the training data from it. This class does not compute the
         privacy of a run with noise.

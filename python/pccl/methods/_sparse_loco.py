@@ -124,8 +124,8 @@ class SparseLoCo(Method):
     all make the outer step with the mean of these parts (SparseLoCo). A peer keeps the rest of its change as its
     feedback, and adds it to its next change.
 
-    kept: number of changes that are sent out of each 4,096, at 14 bits each: the index, and one of two magnitudes with
-        a sign. 64 takes 1/136 of the bytes of f32.
+    kept: number of changes sent out of each 4,096, at 14 bits each: the index, and one of two magnitudes with a sign.
+        64 takes 1/136 of the bytes of f32.
     decay: factor of the feedback from one round to the next; with 0 the unsent part is dropped.
     lr: rate of the outer step, which has no momentum because feedback replaces it.
     clip: scales down a peer's part that is longer than the median part, by Euclidean length, to the median length.
@@ -133,8 +133,8 @@ class SparseLoCo(Method):
     After each round the parameters have the same bits on all peers. Peers that fail are left out, with their unsent
     parts: the mean is over exactly the parts that arrived. A change that is not finite is left out, and does not affect
     the feedback. Feedback is local: newcomers begin without it, as does a peer whose state was replaced. A state_dict()
-    includes it, so each peer must load its own. Uses host memory of four times the size of the parameters in f32,
-    besides the parameters. For the other settings see Method.
+    includes it, so each peer must load its own. In addition to the parameters, uses host memory of four times their
+    size in f32. For the other settings see Method.
     """
 
     @takes(SparseLoCoSettings)

@@ -204,7 +204,7 @@ class Call(Visit):
         return self.pair_given
 
     def _adopt(self, memory: Sequence[torch.Tensor]) -> _operation.Operation:
-        """Makes a part of the operation that now() has launched."""
+        """Creates a part for the operation that now() has launched."""
         pins = [tensor.untyped_storage() for tensor in memory]
         handle = AsyncReduceHandle(_operation.adopted(self.group._core, self.tag, self._launched_as, pins))
         self._prepare()
@@ -330,7 +330,7 @@ class Call(Visit):
         self._transfer("send_async", memory, peer, tag, label)
 
     def receives(self, memory: torch.Tensor, peer: Optional[int], tag: int, label: str = "") -> None:
-        """Receives from a peer. peer=None: from any."""
+        """Receives from a peer. With peer=None, from any peer."""
         self._transfer("recv_async", memory, peer, tag, label)
 
     def _transfer(self, method: str, memory: torch.Tensor, peer: Optional[int], tag: int, label: str) -> None:
@@ -375,7 +375,7 @@ class Call(Visit):
                     self._comm.abort()  # so that taking another tag never blocks
                 self._give_up(self._take_tag())
         except PCCLError:
-            pass  # the group has ended, so no operation follows
+            pass  # the group has ended, so no further operation uses the tag
         return self.work(name, [], _nothing, self.group._timeout)
 
     def _give_up(self, tag: int) -> None:

@@ -1,9 +1,9 @@
 """A communication hook for DistributedDataParallel that averages gradients among peers during backward.
 
 The buckets of DistributedDataParallel differ between peers, because it rearranges them after its first iteration, which
-a newcomer has later than the other peers. Gradients are therefore reduced in separate units that depend only on the
-parameters. Units are launched in a fixed order, whatever the order in which gradients become ready, so that peers never
-wait for each other in a cycle.
+a newcomer completes later than the other peers. Gradients are therefore reduced in separate units that depend only on
+the parameters. Units are launched in a fixed order, whatever the order in which gradients become ready, so that peers
+never wait for each other in a cycle.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class ElasticStats:
     returns         number of returns after a removal from the run
     state_bytes     number of bytes of shared state received
     sent_bytes      number of bytes sent by reductions in the optimizer's step (not during backward)
-    received_bytes  number of bytes received by them
+    received_bytes  number of bytes received by these reductions
     """
 
     committed: int = 0
@@ -127,8 +127,8 @@ class _InStep(GradientBuckets):
 
 class _Caller:
     """A hook that does nothing in a copy of the module (averaged weights, for example). It is hidden from
-    torch.compile, which would recompile the call in each step. This does not import the compiler: the optimizer already
-    has."""
+    torch.compile, which would recompile the call in each step. This does not import the compiler, because the optimizer
+    has already done so."""
 
     def __init__(self, call: Callable[..., None] = lambda *_: None) -> None:
         self._call = torch.compiler.disable(call)
@@ -385,8 +385,8 @@ class Elastic:
         except _DROPS as error:
             _log.warning("step %d failed: %s", self.step, error)
             vote[0] = 1
-        # If the processes of a replica failed one after another, the vote of one group may include the replica and that
-        # of another may not.
+        # If the processes of a replica failed one after another, the vote of one group may include the replica and the
+        # vote of another may not.
         mark = zlib.crc32(repr(ranks).encode())
         failed, stopped, highest, lowest = self._inside.highest(int(vote[0]), int(vote[1]), mark, -mark)
         if ranks and vote[2] != -vote[3]:

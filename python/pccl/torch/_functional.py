@@ -1,5 +1,4 @@
-"""Kernels of those functional collectives that C++ implements by methods that a process group in Python cannot
-override.
+"""Kernels for functional collectives that C++ implements with methods that a process group in Python cannot override.
 
 For groups of this backend they call the group's methods and wait. For other groups they call the previous kernels.
 """

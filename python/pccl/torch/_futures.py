@@ -1,6 +1,6 @@
 """Works that have futures, whose callbacks may launch operations and wait for them.
 
-Callbacks run on threads of the package, or in then() if the work is over, while the program launches operations
+Callbacks run on threads of the package, or in then() if the work has ended, while the program launches operations
 concurrently. The order of these launches differs among ranks, so each source numbers its operations separately
 (_lanes.py).
 """
@@ -74,8 +74,8 @@ _here = threading.local()  # completer: handles the futures that this thread's c
 
 
 class Completer:
-    """Completes futures in the order of put(), each when its work is over. This runs their callbacks. Callbacks run one
-    after another. If a callback runs for longer than SLICE_S, the next one starts anyway, because the first one may be
+    """Completes futures in the order of put(), each when its work has ended. This runs their callbacks, one after
+    another. If a callback runs for longer than SLICE_S, the next one starts anyway, because the first one may be
     waiting for it. Futures created by a callback have a separate completer, so that they do not wait behind others."""
 
     def __init__(self) -> None:
@@ -136,8 +136,8 @@ _is_at_exit = False
 
 
 def _run_callbacks(base: Any, ended: threading.Lock) -> None:
-    """Runs the callbacks, unless the interpreter is exiting. It then ends threads that wait for its lock, which would
-    abort the process inside C++."""
+    """Runs the callbacks, unless the interpreter is exiting. While exiting, it ends threads that wait for its lock,
+    which would abort the process inside C++."""
     _running.add(ended)
     try:
         if not _is_at_exit:
@@ -199,7 +199,7 @@ class Work(BaseWork):
 
 
 def _of_work(work: Work, lane: Optional[int], devices: Sequence[torch.device], value: Callable[[], Any]) -> Future:
-    """Returns a future that a completer sets to value() once the work is over. If it is over already, so is the future.
+    """Returns a future that a completer sets to value() once the work has ended, or at once if it already has.
     """
     made = Future(lane_here() if lane is None else lane, devices, _commit.in_backward())
     over: Any = torch.futures.Future(devices=list(devices))  # runs its callbacks in streams of the devices

@@ -46,7 +46,7 @@ class Bucket:
         self.slots: List[Slot] = []
         # Flat memory of the gradients, one for each run of parameters on the same device
         self.memories: List[torch.Tensor] = []
-        self.twins: List[_staging.Twin] = []  # page-locked copies of the memories that are on devices
+        self.twins: List[_staging.Twin] = []  # page-locked copies of the memory on devices
         # The memory that the library reduces.
         size, on_device = sum(one.numel() for one in own), any(map(_staging.is_on_device, own))
         self.wire = (_staging.host_memory if on_device else torch.empty)(size, dtype=own[0].dtype).zero_()

@@ -12,7 +12,7 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, Optional
 
-# Limits for a group's operations in progress, for the program and for each lane. If the limit is reached, a new
+# Limits on a group's operations in progress, for the program and for each lane. If the limit is reached, a new
 # operation waits for the oldest.
 TAGS = 256
 _LANE_TAGS = 16

@@ -157,7 +157,7 @@ class Launching(Standing):
         return self._launch(name, tensors, tensors, make, refuse=refuse, count=0, shown=shown)
 
     def _transfer(self, function: Any, tensors: List[torch.Tensor], peer: int, tag: int) -> Optional[Work]:
-        """Launches a transfer by the fast path. Returns None if it has launched nothing."""
+        """Launches a transfer on the fast path. Returns None if it has launched nothing."""
         if self._coalesced or _modes() or _is_profiled():
             return None
         if self._under_way:

@@ -41,10 +41,10 @@ class MoEInfo:
     rows          total number of these rows
     dropped       number of rows without an answer; the other experts of the token share its weight
     computed      number of rows, of any peer, that this peer's experts computed
-    no_gradient   number of rows without a gradient, because a peer was lost in the backward or since the forward
+    no_gradient   number of rows without a gradient because a peer was lost in the backward or since the forward
     repeated      number of attempts in which a peer was lost
     tx_bytes      payload bytes sent to other peers, rows and counts, both ways, by the attempts that counted
-    rx_bytes      the same for payload received
+    rx_bytes      payload bytes received, counted in the same way
     waited_s      time without anything to compute, in seconds
     """
 
@@ -315,7 +315,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     experts: modules that map rows of tokens to rows of the same shape; all of them on all peers, in the same order.
         Each peer trains its own experts; the others are copies.
     router: a module that returns a number for each expert of each token. Each peer has one, and averages its gradients
-        with the others', as for all parameters outside experts (see shared_parameters()).
+        with the others', as with all parameters outside experts (see shared_parameters()).
     comm: the communicator. All peers must call forward and backward together.
     top_k: number of experts of each token, those with the largest probabilities. Their outputs are summed, each
         weighted by its share of their total probability; with top_k=1, by its probability.
@@ -323,7 +323,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     on_death: "drop" the experts of a lost peer, or let others "take_over" them from the copies that sync() makes.
     tag: first of 2 + 2 * chunks tags. Layers that are not used at the same time may share them.
     label: name of the layer in logs and recordings.
-    max_bytes: limit for the bytes of a chunk that one peer receives, the same on all peers. If a peer sends more, all
+    max_bytes: limit on the bytes of a chunk that one peer receives, the same on all peers. If a peer sends more, all
         peers raise InvalidUsage with its id, without allocating memory for it.
 
     info has the results of the last forward and its backward. aux_loss is small if all experts have equal load. For
@@ -397,7 +397,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return self.info
 
     def _meet(self, why: int) -> None:
-        """Agrees with all remaining peers on members, owners and versions."""
+        """Agrees with all remaining peers on the members, owners and versions."""
         before = set(self._members)
         while not self._try_to_meet(why):
             self._refuse_in_group()
@@ -547,7 +547,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
         return weights, chosen
 
     def _balance(self, probabilities: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        """Returns 1 if all experts have equal load, and up to the number of experts otherwise."""
+        """Returns the load-balancing loss: 1 for equal loads, and up to the number of experts if one has all."""
         experts = len(self.experts)
         taken = torch.bincount(chosen.reshape(-1), minlength=experts) / max(1, chosen.numel())
         return experts * (taken * probabilities.sum(0) / max(1, len(probabilities))).sum()

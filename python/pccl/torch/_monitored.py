@@ -78,8 +78,8 @@ def monitored_barrier(
 
 
 def carry_out(group: Launching, limit: timedelta, wait_all_ranks: bool) -> None:
-    """Performs the barrier. Raises errors in gloo's words, for which programs search. Without wait_all_ranks, the
-    message begins with one rank."""
+    """Performs the barrier. Raises errors with the words of gloo's messages, because programs match on them. Without
+    wait_all_ranks, the message begins with one rank."""
     is_root, limit_ms = group.rank() == 0, int(limit.total_seconds() * 1000)
     missing = _collect_arrivals(group, limit) if is_root else _report_arrival(group, limit)
     if not missing:

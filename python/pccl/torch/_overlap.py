@@ -5,8 +5,9 @@ Each chunk takes two all-to-alls: one sends the parts to the workers, one return
 as soon as it arrives, which is provisional. Answers are sent only after all peers have agreed that all parts have
 arrived. While a chunk is worked on, the next one and the answers of the previous one are in transfer.
 
-An all-to-all has the same outcome for all, so all know which chunks are complete. All launch the same operations, even
-after a loss: the answers of a chunk if its parts have arrived. No decision depends on data that only some have seen.
+An all-to-all has the same outcome for all, so all agree on which chunks are complete. All launch the same operations,
+even after a loss: the answers of a chunk if its parts have arrived. No decision depends on data that only some have
+received.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .._handles import AsyncBlobsHandle
 
 LOST = PeerLostError, MembersChangedError  # failures that all peers see; the remaining ones start over
 TAGS_OF_A_CHUNK = 2
-_AHEAD = 2  # limit for chunks on their way to workers; more would only share the bandwidth and arrive later
+_AHEAD = 2  # limit on chunks in transit to workers; more would only share the bandwidth and arrive later
 
 
 class Job:
@@ -65,7 +66,7 @@ class Exchange:
         traffic: Traffic,
         max_bytes: int,
     ) -> None:
-        """max_bytes: limit for the bytes that one member receives in an operation; the same on all members."""
+        """max_bytes: limit on the bytes that one member receives in an operation; the same on all members."""
         self._max_bytes = max_bytes
         self._comm, self._members, self._tag, self._label = comm, tuple(members), tag, label
         self._job, self._traffic = job, traffic

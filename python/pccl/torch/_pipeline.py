@@ -10,8 +10,8 @@ from .._errors import InvalidArgument
 
 
 class PipelineStage:
-    """A sequence of torch modules as a stage of pccl.methods.Pipeline. It maps the residual stream of the previous
-    stage to that for the next.
+    """A sequence of torch modules as a stage of pccl.methods.Pipeline. It maps the residual stream from the previous
+    stage to the stream for the next one.
 
     modules: the modules, in order. optimizer: a function that creates the optimizer of the parameters, for example
         lambda parameters: torch.optim.AdamW(parameters, 4e-4). first: on the first stage, (micro-batch) -> the input of

@@ -36,7 +36,7 @@ from ._world import World
 _log = logging.getLogger("pccl")
 
 LOG_EVERY_S = 10.0  # interval of the warnings about missing ranks
-IDLE_EXIT_MS = 30000  # time after the departure of its last peer at which a master started here exits
+IDLE_EXIT_MS = 30000  # time without peers after which a master started here exits
 _PAUSES_S = (0.002, 0.1)  # first and longest polling interval
 # A master started here is never restarted, so its peers use the shortest wait for a new one.
 _DETACHED_PEER = {"master_lost_ms": 60001}  # more than alone_ms

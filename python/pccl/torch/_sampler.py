@@ -10,7 +10,7 @@ import torch
 from .._errors import InvalidArgument, InvalidUsage
 from ._elastic import Elastic
 
-_MOST = 1024  # limit for the number of replicas
+_MOST = 1024  # limit on the number of replicas
 
 
 class _Place(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-_HEAD = 8  # size of the description's length, which comes first, in bytes
+_HEAD = 8  # size in bytes of the length of the description, which precedes the description
 _MARGIN = 4096  # maximum size of a description in bytes
 LABEL = "all-reduce of sparse tensors"
 

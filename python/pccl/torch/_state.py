@@ -247,9 +247,9 @@ def shared_state(
     extra: further contents by name: tensors, numpy arrays and other memory; or objects with state_dict() and
         load_state_dict(), such as learning rate schedulers, whose tensors and numbers are shared.
 
-    own: returns true for the names of tensors that may differ among peers, for example BatchNorm's statistics. Peers
-        receive these only once, when they join. If they were shared like the others, each synchronization would copy
-        one peer's to all.
+    own: a function that returns true for the names of tensors that may differ among peers, for example BatchNorm's
+        statistics. Peers receive these only once, when they join. If they were shared like the others, each
+        synchronization would copy one peer's values to all.
 
     For DTensors the local shards are shared, and the names include the shard, because each shard is a separate peer
     group. Tensors that are not dense (sparse tensors, strided views) are refused.

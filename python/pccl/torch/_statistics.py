@@ -18,7 +18,7 @@ from ._tensors import Place
 class Statistics:
     """Finds the buffers of a module that may differ.
 
-    names  names in the shared state of those found so far
+    names  names in the shared state of the buffers found so far
     """
 
     def __init__(self, buffers: Sequence[Tuple[str, Place]]) -> None:

@@ -66,7 +66,7 @@ class Transfer(Work):
 
     def _claim(self) -> bool:
         """Claims the transfer for this thread. Returns true for one thread; others wait until the transfer has parts or
-        is over, and get false. An interrupted thread keeps its claim for its next call."""
+        has ended, and get false. An interrupted thread keeps its claim for its next call."""
         self._claims.append(threading.get_ident())
         while not self._parts and not self._over:
             if self._is_mine():

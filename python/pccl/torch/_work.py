@@ -21,10 +21,10 @@ from ._staging import Stage
 from ._untraced import untrace
 from ._world import World
 
-_NAMES_S = 3.0  # the library knows about waits after where_ms, which is 2 s by default
-_PAIR_TAGS = 4096  # limit for the number of cached tags
+_NAMES_S = 3.0  # the library reports waits after where_ms, which is 2 s by default
+_PAIR_TAGS = 4096  # limit on the number of cached tags
 _UNLIMITED = timedelta(0)  # torch's value for no timeout
-_UNSET = timedelta(0)  # unset options have a negative timeout, which means the group's
+_UNSET = timedelta(0)  # unset options have a negative timeout, which stands for the group's timeout
 
 
 class CollectiveError(dist.DistBackendError):  # type: ignore[misc]
@@ -41,7 +41,7 @@ def names_of(ranks: Sequence[int]) -> str:
 
 
 def timed_out(seconds: float) -> str:
-    """Returns gloo's text for a timeout, for which programs search."""
+    """Returns gloo's message for a timeout. Programs match on it."""
     return f"Timed out waiting {1000 * seconds:.0f}ms"
 
 
@@ -171,8 +171,8 @@ class BaseWork(dist.Work):  # type: ignore[misc]
             locally()
 
     def _await(self, seconds: Optional[float]) -> None:
-        """Waits until the work is over. Raises CollectiveError after this time, while the operation continues; only the
-        group's limit ends it."""
+        """Waits until the work has ended. Raises CollectiveError after this time, while the operation continues; only
+        the group's limit ends it."""
         if self._over:
             return
         end = None if seconds is None else time.monotonic() + seconds
@@ -210,7 +210,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
             self._fail(f"{timed_out(self._limit_s)} for it to complete. {self._missing()}")
 
     def _missing(self) -> str:
-        """Returns the missing ranks, if the library knows them."""
+        """Returns the missing ranks, if the library has determined them."""
         end = time.monotonic() + _NAMES_S
         while time.monotonic() < end and not all(part.over for part in self._parts):
             waits = self._group._waits()
@@ -223,7 +223,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
         return ""
 
     def _fail(self, words: str) -> None:
-        """Abandons the work for all ranks. It is over when they agree; if it was about to succeed, it still does."""
+        """Abandons the work for all ranks. It ends when they agree; if it was about to succeed, it still does."""
         if self._error is None:
             self._error = self._group._error(f"{self._title()}: {words}", words)
             self._abort()
@@ -276,7 +276,7 @@ class BaseWork(dist.Work):  # type: ignore[misc]
 
 
 class Standing(dist.ProcessGroup):  # type: ignore[misc]
-    """The members of a process group, the reason of its end, and its works in progress."""
+    """The members of a process group, the reason for its end, and its works in progress."""
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, timeout: timedelta, comm: Optional[Communicator]
@@ -412,8 +412,8 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return self._ended or self._world.why()
 
     def _why_not(self, error: PCCLError) -> str:
-        """Returns the reason for the failure of a library operation. If the world has ended, returns the reason of that
-        instead."""
+        """Returns the reason for the failure of a library operation. If the world has ended, returns the reason for its
+        end instead."""
         return self._why() or self._world.named(error.reason)
 
     def _error(self, words: str, why: str) -> CollectiveError:

@@ -23,8 +23,8 @@ _LEFT = "it left"  # suffix of the library's reason for a peer that left in an o
 
 
 class _Start(logging.Filter):
-    """Drops verdicts about ranks that have not entered an operation until the first one has completed, because
-    processes start at different times. The library still logs the peers for which an operation waits."""
+    """Until the first operation has completed, drops verdicts about ranks that have not entered it, because processes
+    start at different times. The library still logs the peers for which an operation waits."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class World:
         self.rank = rank
         self.ids = tuple(ids)
         self.groups: weakref.WeakSet[Any] = weakref.WeakSet()  # process groups, which have has_met()
-        self.ended: Optional[str] = None  # reason of the world's end, as far as it is known without asking the library
+        self.ended: Optional[str] = None  # reason for the world's end, if it is known without calling the library
         self._watch: Optional[Group] = None
         # Number of the run's members at the last check; None: the next check must be thorough
         self._seen: Optional[int] = None
@@ -73,7 +73,7 @@ class World:
         return self.comm.group([self.ids[rank] for rank in ranks], timeout=timeout.total_seconds())
 
     def why(self) -> Optional[str]:
-        """Returns the reason for which all operations fail, or None if all ranks are alive. Fast."""
+        """Returns the reason why all operations fail, or None if all ranks are alive. Fast."""
         watch = self._watch
         if self.ended is not None or watch is None:
             return self.ended
