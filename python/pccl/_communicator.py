@@ -214,8 +214,8 @@ class Communicator(_Calls):
         return name.value.decode("utf-8", "replace")
 
     def describe_waits(self) -> str:
-        """Returns a line for each known wait, with the waiting peers and the peers that they wait for; "" if there are
-        none. Useful while another thread is blocked in a call."""
+        """Returns a line for each known wait, with the waiting peers and the peers that they wait for; "" if no peer
+        waits. Useful while another thread is blocked in a call."""
         text = ctypes.create_string_buffer(4096)
         self._core.call("pcclDescribeWaits", text, len(text))
         return text.value.decode("utf-8", "replace")

@@ -406,8 +406,8 @@ def _load() -> ctypes.CDLL:
 
 
 def _warn_of_namesakes(folder: Path) -> None:
-    """Warns of other distributions in the folder whose package is also called pccl: pip overwrites the files of one
-    with those of the other."""
+    """Warns of other distributions in the folder whose package is also called pccl: pip overwrites files that both
+    contain."""
     for name in ("pccl", "pypccl"):
         if any(folder.glob(f"{name}-*.dist-info")):
             warnings.warn(
