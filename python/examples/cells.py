@@ -24,7 +24,7 @@ if typing.TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-SIDE, USERS, CROWDS = 24, 120, 6  # a cell has 100 m and a step takes 10 s, so agents fly at 10 m/s
+SIDE, USERS, CROWDS = 24, 120, 6  # a cell is 100 m wide and a step takes 10 s, so agents fly at 10 m/s
 DRIFT = 0.03  # speed of a crowd, in cells per step
 CHANNEL, MIN_RATE = 1.0, 1.0  # MHz, Mbit/s
 # In cells; exponent; relative to the power at one cell, for a range of 4 cells without interference
@@ -37,7 +37,7 @@ REMEMBERED = 100  # number of steps for which a received user is remembered
 NAMES = ["users there", "own free users", "all free users", "other agents", "1"]  # names of the features
 NOBODY = -1
 SINR = 2 ** (MIN_RATE / CHANNEL) - 1  # sufficient SINR
-FAR: Floats = np.sqrt(np.arange(2 * SIDE**2 + 1))  # this and the following: indexed by the squared distance
+FAR: Floats = np.sqrt(np.arange(2 * SIDE**2 + 1))  # indexed by the squared distance, as are the following
 POWER: Floats = (FAR**2 + HEIGHT**2) ** (-LOSS / 2)  # received power
 PULL: Floats = np.exp(-FAR / 4)
 CROWD: Floats = np.exp(-FAR / 3.5)
@@ -123,7 +123,7 @@ def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints,
     """Returns one row per move: the users that could be served there, and how much the agent approaches three targets,
     each weighted by its own free capacity: free users to whom no other agent with capacity is nearer, all free users,
     and other agents. mine, free: users of this agent, and of no agent, to its knowledge. others: known places of other
-    agents. room: which of these have capacity."""
+    agents. room: whether each of these has capacity."""
     there = moves(place)
     far = apart(known.places, there)
     could = POWER[far] >= SINR * (NOISE + known.interference)

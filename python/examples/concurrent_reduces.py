@@ -3,7 +3,7 @@
 
     python concurrent_reduces.py 127.0.0.1:48148 --tags 32 --elements 1000000 --pool 8
 
-Prints the rate at which bytes are sent and received. Ctrl-C at one peer ends all. If a peer is killed, the others
+Prints the rate at which bytes are sent and received. Ctrl-C in one peer ends all. If a peer is killed, the others
 continue.
 """
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Data-parallel training with numpy: a small network learns to recognize synthetic digits.
 
-    python data_parallel.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C at one ends all
+    python data_parallel.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C in one ends all
 
-Each peer draws its own batches. Gradients are averaged, so all peers make the same step and have the same bits.
+Each peer draws different batches. Gradients are averaged, so all peers make the same step and have the same bits.
 Parameters and momentum are the shared state, which newcomers receive.
 """
 

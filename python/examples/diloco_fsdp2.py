@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A small GPT, sharded over the processes of each trainer (FSDP2, fully_shard), and trained with DiLoCo.
+"""A small GPT, sharded over the processes of each trainer (FSDP2, fully_shard) and trained with DiLoCo.
 
 Trainers synchronize rarely, in four-bit fragments that are streamed.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A residual network with the usual parts of a program, for replicas that join, leave and are killed.
+"""A residual network with the usual parts of a training program, for replicas that join, leave and are killed.
 
 The parts are batch normalization, mixed precision with a GradScaler, no_sync, a scheduler, a sampler that adapts to the
 number of replicas, and a DataLoader with workers.

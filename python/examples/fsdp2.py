@@ -49,7 +49,7 @@ for layer in model:
 fully_shard(model, mesh=mesh)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
-state = pccl.torch.shared_state(model, optimizer)  # for this process's shards
+state = pccl.torch.shared_state(model, optimizer)  # of this process's shards
 gradients = pccl.torch.GradientBuckets(model)
 stop = torch.zeros(1)
 

@@ -2,7 +2,7 @@
 """The smallest example: peers that join, leave and are killed have the same bits. Requires only Python.
 
     pccl_master &
-    python hello.py 127.0.0.1:48148 &        start any number of peers at any time; Ctrl-C at one ends all
+    python hello.py 127.0.0.1:48148 &        start any number of peers at any time; Ctrl-C in one ends all
 """
 
 import array

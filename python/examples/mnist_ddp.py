@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Distributed data-parallel training of a small network on MNIST-like images, using only a loop.
+"""Distributed data-parallel training of a small network on MNIST-like images, using only pccl.loop().
 
-The state of the loop consists of the parameters and Adam's state. Each step performs one reduction per gradient, all
-concurrently.
+The state of the loop consists of the parameters and Adam's state. Each step performs one reduction per gradient, all of
+them concurrently.
 
-    python mnist_ddp.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C at one ends all
+    python mnist_ddp.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C in one ends all
 
 The images are synthetic. pccl.torch (GradientBuckets, shared_state, ddp_hook) does the same in fewer lines.
 """
@@ -45,7 +45,7 @@ def batch():
 model = torch.nn.Sequential(torch.nn.Linear(28 * 28, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-# A dummy step creates Adam's state, so that it can be shared.
+# A first step without effect creates Adam's state, so that it can be shared.
 for parameter in model.parameters():
     parameter.grad = torch.zeros_like(parameter)
 optimizer.step()

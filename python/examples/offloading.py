@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Flying access points that take over users of a full ground station (cells.py) and learn one policy.
 
-Each is a peer, and in each step sends its cell, the users that it serves and the users that it receives.
+Each access point is a peer. In each step it sends its cell, the users that it serves and the users that it receives.
 
     python offloading.py 127.0.0.1:48148                 start any number of peers at any time; Ctrl-C lands one
     python offloading.py 127.0.0.1:48148 --battery 200   lands when the battery is empty, and takes off again
 
-All have the same weights after each step. If one is killed, its users become free and the others continue.
+All agents have the same weights after each step. If one is killed, its users become free and the others continue.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _masks(said: list[bytes]) -> Bools:
 
 
 class Flyer:
-    """An agent. sees: use the others' messages to choose actions. Otherwise it uses only the users that it receives
+    """An agent. sees: true to choose actions with the others' messages; false to use only the users that it receives
     itself, while the others still occupy users and the band."""
 
     def __init__(self, world: cells.World, number: int, sees: bool = True) -> None:

@@ -3,8 +3,8 @@
 
     python one_byte.py 127.0.0.1:48148        start any number of peers at any time; Ctrl-C ends one
 
-No peer computes a gradient. All have the same parameters after each round. A newcomer starts with the run's initial
-parameters, receives the log since then, and repeats the steps.
+No peer computes a gradient. All peers have the same parameters after each round. A newcomer starts with the run's
+initial parameters, receives the log since then, and repeats the steps.
 """
 
 import argparse

@@ -6,7 +6,7 @@ Each peer clips the gradient of each of its examples, and adds noise before it s
     python private_adapters.py 127.0.0.1:48148     start any number of peers at any time; Ctrl-C ends one
     python private_adapters.py --noise 0           shows the result without privacy
 
-All have the same adapters after each round. Each peer prints the privacy cost for its examples.
+All peers have the same adapters after each round. Each peer prints the privacy cost for its examples.
 """
 
 import argparse

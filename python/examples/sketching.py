@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Training with sketches: the changes of all peers are summed up in an eighth of the numbers.
+"""Training with sketches: peers sum up sketches, which are an eighth of the size of their changes.
 
     python sketching.py 127.0.0.1:48148             start any number of peers at any time; Ctrl-C ends one
     python sketching.py --clip 0.5 --noise 0.01     each peer hides its change in noise
 
-All have the same parameters after each round.
+All peers have the same parameters after each round.
 """
 
 import argparse

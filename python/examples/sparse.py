@@ -2,7 +2,7 @@
 """Training in which each peer sends the largest part of its change now, and the rest later.
 
     python sparse.py 127.0.0.1:48148               start any number of peers at any time; Ctrl-C ends one
-    python sparse.py --kept 512                    number of changes sent of each 4,096 in a round
+    python sparse.py --kept 512                    number of changes sent out of each 4,096 in a round
 """
 
 import argparse

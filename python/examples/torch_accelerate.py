@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend)  # the only line for PCCL
+    dist.init_process_group(args.backend)  # the only line specific to PCCL
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), gradient_accumulation_steps=2)
 
     torch.manual_seed(0)

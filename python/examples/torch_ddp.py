@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""DistributedDataParallel as in torch's tutorials, with a sampler, and a snapshot from which a job restarts.
+"""DistributedDataParallel as in torch's tutorials, with a sampler and a snapshot from which a job restarts.
 
 Only one word is specific to PCCL: "pccl" in place of "gloo" or "nccl".
 
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend)  # the only word for PCCL
+    dist.init_process_group(args.backend)  # the only word specific to PCCL
     local = int(os.environ.get("LOCAL_RANK", 0))
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     torch.manual_seed(0)

@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    deepspeed.init_distributed(dist_backend=args.backend)  # the only word for PCCL
+    deepspeed.init_distributed(dist_backend=args.backend)  # the only word specific to PCCL
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

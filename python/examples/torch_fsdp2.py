@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--backend", default="pccl", help="another one, to compare (%(default)s)")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend)  # the only word for PCCL
+    dist.init_process_group(args.backend)  # the only word specific to PCCL
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(kind, int(os.environ.get("LOCAL_RANK", 0))) if kind == "cuda" else torch.device(kind)
     mesh = init_device_mesh(kind, (dist.get_world_size(),))

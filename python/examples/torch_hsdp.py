@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--backend", help="of the processes that the launcher starts")
     args = parser.parse_args()
 
-    dist.init_process_group(args.backend or ("gloo" if args.elastic else "pccl"))  # the only word for PCCL
+    dist.init_process_group(args.backend or ("gloo" if args.elastic else "pccl"))  # the only word specific to PCCL
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))

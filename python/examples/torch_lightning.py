@@ -46,7 +46,7 @@ def main() -> None:
     trainer = lightning.Trainer(
         accelerator="auto",
         devices=args.devices,
-        strategy=DDPStrategy(process_group_backend=args.backend),  # the only word for PCCL
+        strategy=DDPStrategy(process_group_backend=args.backend),  # the only word specific to PCCL
         max_epochs=args.epochs,
         gradient_clip_val=1.0,
         logger=False,

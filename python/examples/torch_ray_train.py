@@ -53,7 +53,7 @@ def main() -> None:
     TorchTrainer(
         train,
         train_loop_config={"epochs": args.epochs},
-        torch_config=TorchConfig(backend=args.backend),  # the only word for PCCL
+        torch_config=TorchConfig(backend=args.backend),  # the only word specific to PCCL
         scaling_config=ScalingConfig(num_workers=args.workers, use_gpu=torch.cuda.is_available()),
         run_config=RunConfig(storage_path=args.folder),
     ).fit()

@@ -1,8 +1,8 @@
 """A small transformer that predicts the next byte, and AdamW, in numpy with hand-written gradients.
 
-The input at each position is the sum of three embeddings: of its byte, of the previous byte and of its position. Blocks
-of attention and a layer with ReLU follow, each after a root-mean-square norm, and finally a score for each of the 256
-bytes.
+The input at each position is the sum of three embeddings: of its byte, of the previous byte and of its position. Then
+follow blocks of attention and a layer with ReLU, each after a root-mean-square norm. The output is a score for each of
+the 256 bytes.
 """
 
 from dataclasses import dataclass
@@ -63,8 +63,8 @@ class Transformer:
         return self.flat.size
 
     def loss(self, text):
-        """Returns the loss in nats per byte. text: (batch, up to context + 1) bytes, each of which is predicted from
-        the previous ones."""
+        """Returns the loss in nats per byte. text: bytes of shape (batch, up to context + 1), each of which is
+        predicted from the previous ones."""
         scores, _ = self._forward(text[:, :-1], keep=False)
         return float(_cross_entropy(scores, text[:, 1:])[0])
 

@@ -1,4 +1,4 @@
-"""A line chart as an SVG file, with axes, a legend and marked moments. It has no background, and its colors are
+"""A line chart as an SVG file, with axes, a legend and markers at given times. It has no background, and its colors are
 readable on light and dark pages."""
 
 import html

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The demo: four processes on this machine train a small transformer to write Python, using DiLoCo through pccl, so
-they synchronize only once in many steps. One is killed with kill -9 during the training, and another one joins later.
+they synchronize only after many steps. One is killed with kill -9 during the training, and another one joins later.
 
 There are three runs of equal length: an undisturbed one, one with the kill and the newcomer, and a single worker alone.
 The exit status is 0 only if all peers had the same bits after every round, the disturbed run learned as much as the
@@ -23,7 +23,7 @@ from model import Transformer
 from processes import Failed
 from training import Alone, Disturbed, Undisturbed
 
-BOUND = 0.08  # maximum disadvantage of the disturbed run, in nats per byte
+BOUND = 0.08  # maximum additional loss of the disturbed run, in nats per byte
 BEGINNINGS = (b"import ", b"class ", b"    def __init__(self", b"        if ", b"        return ")
 BLUE, ORANGE, GRAY, RED, GREEN = "#3b82f6", "#e8710a", "#8b949e", "#e5484d", "#2da44e"
 
@@ -59,7 +59,7 @@ def judge(runs):
 
 
 def samples(flat, length=60, seed=5, heat=0.5):
-    """Yields lines that the model writes, given some beginnings."""
+    """Yields lines that the model writes, each from a given beginning."""
     model, random = Transformer(), np.random.default_rng(seed)
     model.flat[...] = flat
     for beginning in BEGINNINGS:

@@ -59,7 +59,7 @@ class Run:
         self.crew.add(Peer(name, number, self._file(name, "log"), arguments))
 
     def parameters(self):
-        """Returns the final parameters. Raises Failed unless all surviving peers have saved the same."""
+        """Returns the final parameters. Raises Failed unless all surviving peers have saved the same ones."""
         saved = {peer.name: np.load(self._file(peer.name, "npy")) for peer in self.peers if not peer.killed}
         first = next(iter(saved.values()))
         if any(other.tobytes() != first.tobytes() for other in saved.values()):
@@ -188,8 +188,8 @@ class Disturbed(Together):
 
     def start(self):
         super().start()
-        # The newcomer is started early and waits before it connects, because on a busy machine starting it takes as
-        # long as several rounds.
+        # The newcomer is started early and waits before it connects, because on a busy machine its start takes as long
+        # as several rounds.
         self.add(NEWCOMER, len(FOUNDERS), "--master", self.master.address, "--gate")
 
     def on_arrived(self, peer, message):
