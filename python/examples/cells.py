@@ -122,8 +122,8 @@ class Memory:
 def features(place: Ints, known: Memory, mine: Bools, free: Bools, others: Ints, room: Bools) -> Floats:
     """Returns one row per move: the users that could be served there, and how much the agent approaches three targets,
     each weighted by its own free capacity: free users to whom no other agent with capacity is nearer, all free users,
-    and other agents. mine, free: users of this agent, and of no agent, to its knowledge. others: known places of other
-    agents. room: whether each of these has capacity."""
+    and other agents. mine, free: users of this agent, and users without an agent, as far as it knows. others: known
+    places of other agents. room: whether each of these has capacity."""
     there = moves(place)
     far = apart(known.places, there)
     could = POWER[far] >= SINR * (NOISE + known.interference)

@@ -59,7 +59,7 @@ if args.torch:
     import torch
 
     weights = {name: torch.from_numpy(array).requires_grad_() for name, array in weights.items()}
-    adam = torch.optim.AdamW(weights.values(), lr=0.003)  # whose state is local to this peer
+    adam = torch.optim.AdamW(weights.values(), lr=0.003)  # its state is local to this peer
 
     def torch_step(picked):
         inputs, wanted = torch.from_numpy(images[picked]), torch.from_numpy(labels[picked])

@@ -96,7 +96,7 @@ with pccl.torch.DiLoCo(
             print(f"step {trainer.diloco.inner_step}: {about}, loss {loss.item():.3f}", flush=True)
 
 digest = hashlib.sha256()
-for parameter in model.parameters():  # the whole parameters, which are equal on all processes of all trainers
+for parameter in model.parameters():  # the full parameters, which are equal on all processes of all trainers
     digest.update(bytes(parameter.full_tensor().detach().view(-1).view(torch.uint8).tolist()))
 torch.distributed.destroy_process_group()
 print(f"digest {digest.hexdigest()}")

@@ -89,7 +89,7 @@ while not stopped:
     print(f"step {step}: {info.local_world_size} peers, loss {loss.item():.3f}", flush=True)
 
 digest = hashlib.sha256()
-for parameter in model.parameters():  # the whole parameters, which are equal on all processes of all trainers
+for parameter in model.parameters():  # the full parameters, which are equal on all processes of all trainers
     digest.update(bytes(parameter.full_tensor().detach().view(-1).view(torch.uint8).tolist()))
 comm.close()
 torch.distributed.destroy_process_group()
