@@ -356,7 +356,7 @@ class Communicator(_Calls):
         member, in order of rank. The bytes are in the library's memory, which is freed with the last reference.
 
         Requires particular members only if `members` is given, so it can be repeated unchanged after the loss of a
-        peer. max_bytes: limit for the total length; if it is exceeded, all get StateMismatch.
+        peer. max_bytes: limit on the total length; if it is exceeded, all get StateMismatch.
 
         on_arrival(peer, part): called on this thread for each part as it arrives, including this peer's, before the
         call returns. The parts are provisional, because the operation may still fail for all peers. on_arrival must not
@@ -384,7 +384,7 @@ class Communicator(_Calls):
     def scatter_v(self, operation: SeenScatterV) -> memoryview:
         """Sends each member one of the root's parts, and returns this peer's part. parts: only on the root, one buffer
         per member in order of rank, each as for all_gather_v; they need not be contiguous in memory. max_bytes: limit
-        for each part. Other arguments are as for gather_v."""
+        on each part. Other arguments are as for gather_v."""
         return self._do("scatter_v", operation, AsyncBlobHandle)
 
     @takes(SeenScatterV)
@@ -396,7 +396,7 @@ class Communicator(_Calls):
     def all_to_all_v(self, operation: SeenAllToAllV) -> List[Tuple[str, memoryview]]:
         """Sends a part from each member to each member, of which there may be at most 31. Each passes its parts as the
         root of scatter_v does. Returns the id of each member and its part for this peer, in order of rank. max_bytes:
-        limit for the total that one member receives. Other arguments are as for gather_v."""
+        limit on the total that one member receives. Other arguments are as for gather_v."""
         return self._do("all_to_all_v", operation, AsyncBlobsHandle)
 
     @takes(SeenAllToAllV)

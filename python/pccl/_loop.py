@@ -284,7 +284,7 @@ class Loop(Iterator[Step]):
 
     def drain(self) -> None:
         """Requests the drain of this peer, as Communicator.drain() does: it completes its step, and then the loop ends.
-        Callable from signal handlers."""
+        May be called from signal handlers."""
         self.comm.drain()
 
     def close(self) -> None:

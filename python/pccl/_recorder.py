@@ -10,8 +10,8 @@ from ._enums import Result
 
 
 def text(core: _core.Core) -> str:
-    """Returns the flight recorder's text. Callable from any thread. Tries again if the text outgrows the buffer between
-    the two calls."""
+    """Returns the flight recorder's text. May be called from any thread. Tries again if the text outgrows the buffer
+    between the two calls."""
     needed = ctypes.c_size_t()
     core.call("pcclDumpFlightRecorder", None, 0, ctypes.byref(needed))
     while True:
@@ -32,7 +32,7 @@ def _words(text: bytes) -> str:
 
 
 def verdicts(core: _core.Core) -> List[Dict[str, Any]]:
-    """Returns the verdicts. Callable from any thread, even while others are blocked in calls."""
+    """Returns the verdicts. May be called from any thread, even while others are blocked in calls."""
     found = (_native.VerdictC * VERDICTS_AT_ONCE)()
     count = ctypes.c_size_t()
     core.call("pcclGetVerdicts", found, VERDICTS_AT_ONCE, ctypes.byref(count))

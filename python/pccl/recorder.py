@@ -43,8 +43,8 @@ def read(file: Union[str, "os.PathLike[str]"]) -> Dump:
 
 
 def dump_all(folder: Union[str, "os.PathLike[str]"] = ".") -> List[Path]:
-    """Writes <folder>/pccl-<peer id>.json for each communicator of this process, and returns the files. Callable from
-    any thread, even while others are blocked in calls."""
+    """Writes <folder>/pccl-<peer id>.json for each communicator of this process, and returns the files. May be called
+    from any thread, even while others are blocked in calls."""
     written = []
     for core in list(_core.open_cores):
         if not core.is_of_this_process or core.closed:

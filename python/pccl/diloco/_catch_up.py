@@ -15,7 +15,7 @@ from .._communicator import Communicator
 from .._errors import MembersChangedError, PeerLostError, TimeoutError_, TooFewPeersError
 from ._arrays import Flats
 
-_RECEIVERS_MAX = 16  # limit for each sender and slot; further newcomers get the fragment in later slots
+_RECEIVERS_MAX = 16  # maximum for each sender and slot; further newcomers get the fragment in later slots
 # If a transfer fails with one of these errors, it fails for both peers and is repeated in the fragment's next slot.
 _FAILED = (PeerLostError, MembersChangedError, TooFewPeersError, TimeoutError_)
 

@@ -62,8 +62,8 @@ class Member:
     """Base of the runs in pccl.diloco and pccl.methods. If joint work with other peers raises an exception, this peer
     has left the run.
 
-    drained: reason for which this peer was drained, by drain() or an operator; None if it was not. Joint work then
-        raises DrainedError at a boundary. The `with` statement treats it as a regular end.
+    drained: reason why this peer was drained, by drain() or an operator; None if it was not. Joint work then raises
+        DrainedError at a boundary. The `with` statement treats it as a regular end.
     """
 
     _kind = "DiLoCo"  # name in errors
@@ -129,7 +129,7 @@ class Member:
 
     def drain(self) -> None:
         """Requests the drain of this peer, as Communicator.drain() does: it leaves at the next boundary, or after
-        `drain_ms`. The other processes of its trainer leave with it. Callable from signal handlers."""
+        `drain_ms`. The other processes of its trainer leave with it. May be called from signal handlers."""
         self.comm.drain()
 
     def close(self) -> None:

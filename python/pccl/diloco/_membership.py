@@ -240,7 +240,7 @@ class Membership:
             self.update()
 
     def update(self) -> None:
-        """Admits newcomers. All peers call it. Raises DrainedError if a process of this trainer was drained."""
+        """Admits newcomers. All peers must call it. Raises DrainedError if a process of this trainer was drained."""
         self._update_together()
         if self._inside.size > 1:
             self._fill(self._update_together)
@@ -351,7 +351,7 @@ class Membership:
         return self.counters if highest >= ESTABLISHED and goes_on else None
 
     def _exchange_counters(self, meeting: Meeting, counters: Counters, kept: Any) -> Optional[Meeting]:
-        """Sends the counters to newcomers. All peers call it. Returns None if all peers that have them have left."""
+        """Sends the counters to newcomers. All peers must call it. Returns None if all their holders have left."""
         told = exchange_json(self.comm, [self.established, self._revision, counters.counters], tag=GATHER_TAG)
         known = [(revision, values) for is_in, revision, values in told.values() if is_in]
         if not known:
@@ -365,20 +365,20 @@ class Membership:
             raise state_is_lost()
 
     def _strategy(self, own: int, highest: int, lowest: int) -> SharedStateSyncStrategy:
-        """Returns this peer's strategy for the synchronization. All peers call it."""
+        """Returns this peer's strategy for the synchronization. All peers must call it."""
         if highest == lowest:
             return self._initial_strategy()
         return SharedStateSyncStrategy.SEND_ONLY if own == highest else SharedStateSyncStrategy.RECEIVE_ONLY
 
     def _initial_strategy(self) -> SharedStateSyncStrategy:
-        """Returns the strategy at the start of a run. All peers call it. With several processes per trainer, the most
-        common contents of two groups may be from different trainers, so all shards are taken from one trainer."""
+        """Returns the strategy at the start of a run. All peers must call it. With several processes per trainer, the
+        most common contents of two groups may be from different trainers, so all shards are taken from one trainer."""
         if self._inside.size == 1:
             return SharedStateSyncStrategy.ENFORCE_POPULAR
         return self._strategy_of_one_source(True)
 
     def _strategy_of_one_source(self, counts: bool) -> SharedStateSyncStrategy:
-        """Selects a trainer whose state all others receive, among those that count. All peers call it."""
+        """Selects a trainer whose state all others receive, among those that count. All peers must call it."""
         number = int(self._name[:15], 16) if counts else -1
         highest = array("q", [number])
         try:
@@ -407,7 +407,7 @@ class Membership:
         return info.rx_bytes
 
     def any(self, wants: bool) -> bool:
-        """Returns true if `wants` is true on any peer. All peers call it."""
+        """Returns true if `wants` is true on any peer. All peers must call it."""
         values = array("q", [wants])
         try:
             if self.world() > 1:
@@ -467,7 +467,7 @@ class Membership:
         return count, highest, lowest, newcomers
 
     def _lines_of_the_run(self, setting: Setting, number: int, counts: bool) -> Sequence[str]:
-        """Returns the lines for this number of the setting, from the peers whose state counts. All peers call it."""
+        """Returns the lines for this number of the setting, from peers whose state counts. All peers must call it."""
         lines = _cut(setting.lines) if counts and setting.number == number else []
         length = array("q", [len(lines)])
         self._highest(length, _LINES_TAG)

@@ -255,8 +255,8 @@ class Reduction:
         self._kept = {}
 
     def save_feedback(self, comm: Communicator, target: Flats, is_on_its_way: bool) -> None:
-        """Saves the residuals. For a reduction in flight, which a resumed run launches again, saves those from before
-        it."""
+        """Saves the residuals. For a reduction in flight, which a resumed run launches again, saves the residuals from
+        before it."""
         for call, place in zip(self._buckets, self._cut(target)):
             kept = self._kept[call.tag] if is_on_its_way else comm.get_feedback(call.tag)
             if len(kept) > 0:

@@ -29,8 +29,8 @@ class Schedule:
         delay: int,
         periods: Optional[Sequence[int]] = None,
     ) -> Schedule:
-        """periods: None: the length of a round for all fragments. offsets: None spreads the fragments evenly over their
-        periods."""
+        """periods: None means the length of a round for all fragments. offsets: None spreads the fragments evenly over
+        their periods."""
         own = tuple([period] * count if periods is None else map(operator.index, periods))
         if len(own) != count:
             raise InvalidArgument(f"periods: {len(own)} periods for {count} fragments")

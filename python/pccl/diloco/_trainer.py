@@ -596,8 +596,8 @@ class DiLoCo(Member):
         return info
 
     def _drain(self, ended: List[FragmentInfo], early: bool = False) -> None:
-        """Applies reductions in flight before they are due. All peers do so at the same step. early: newcomers do not
-        do so, and apply them when they are due."""
+        """Applies reductions in flight before they are due. All peers do so at the same step. early: newcomers do not,
+        and apply them when they are due."""
         for fragment in self._fragments:
             if fragment.is_on_its_way:
                 due = fragment.launched + self._schedule.delay if early else None

@@ -13,7 +13,7 @@ class Finding:
     mend: str = ""  # the fix, usually a command
 
 
-# Fixes for failed checks of other machines, which send only the names of the checks.
+# Fixes for checks that failed on other machines, which send only the names of the checks.
 MENDS = {
     "files": "there: ulimit -n 65536",
     "buffers": "there: raise net.ipv4.tcp_rmem and net.ipv4.tcp_wmem to 4 MiB or more",

@@ -96,7 +96,7 @@ def _assemble(comm: Communicator, count: int, wait_s: float) -> int:
 
 
 def _facts_of(fact: Any) -> Tuple[str, List[str]]:
-    """Extracts the version and the names of the bad checks from a peer's value, and ignores everything else."""
+    """Extracts the version and the names of the failed checks from a peer's value, and ignores everything else."""
     said = fact if isinstance(fact, dict) else {}
     version, names = said.get("version"), said.get("bad")
     known = isinstance(version, str) and _VERSION.fullmatch(version)
@@ -106,7 +106,7 @@ def _facts_of(fact: Any) -> Tuple[str, List[str]]:
 
 
 def _own_and_others(comm: Communicator, findings: Sequence[Finding]) -> List[Finding]:
-    """Compares versions and bad checks. Peers send only names of checks, so no text from another machine is printed."""
+    """Compares versions and failed checks. Peers send only names of checks, so no other machine's text is printed."""
     names = [finding.check for finding in findings if finding.level == "bad"]
     told = exchange_json(comm, {"version": _native.version(), "bad": names})
     facts = {peer: _facts_of(fact) for peer, fact in told.items()}

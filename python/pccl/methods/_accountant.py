@@ -56,7 +56,7 @@ class Accountant:
             self.spent = [spent + steps * one for spent, one in zip(self.spent, self._step)]
 
     def load(self, spent: Any) -> None:
-        """Raises the cost to at least `spent`, an earlier value that may be for a different noise."""
+        """Raises the cost to at least `spent`, an earlier value, possibly for different noise."""
         values = [float(value) for value in spent]
         if len(values) != len(ORDERS) or not all(value >= 0 for value in values):
             raise InvalidArgument(f"spent: expected {len(ORDERS)} numbers of at least 0")

@@ -1,4 +1,4 @@
-"""Averages of parts of the parameters with all peers, or of all parameters with one other peer."""
+"""Methods that average parts of the parameters with all peers, or all parameters with one other peer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._hooks import as_numpy
 from ._method import DATA_TAG, Method
 from ._settings import Coded, Drawn
 
-# Errors of a transfer whose partner has left.
+# Errors that a transfer raises if the partner has left.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 
 

@@ -315,8 +315,8 @@ class Hooks:
             state.restore()
 
     def _repeated(self, theta: Flats) -> StepInfo:
-        """Runs the exchanges, and repeats them until all involved the same peers. Peers can only leave during a round,
-        so equal numbers mean equal peers."""
+        """Runs the exchanges, and repeats them until the same peers took part in all of them. Peers can only leave
+        during a round, so equal numbers mean equal peers."""
         outcomes: List[Outcome] = []
         while True:
             committed = self._once(theta, outcomes)

@@ -304,11 +304,11 @@ class Method(Member):
         _log.warning("round %d: ignoring data from %s: %s", self.round, peer, why)
 
     def _all_ids(self) -> List[str]:
-        """Returns the ids of all peers, in an order that is the same on all. All peers call it."""
+        """Returns the ids of all peers, in an order that is the same on all. All peers must call it."""
         return [peer for peer, _ in self._gather(b"", IDS_TAG)]
 
     def _average(self, reduction: Reduction, skipped: bool) -> StepInfo:
-        """Averages the peers' deltas in the reduction, without those that are skipped. All peers call it."""
+        """Averages the peers' deltas in the reduction, without those that are skipped. All peers must call it."""
         reduction.give(0.0 if skipped else 1.0, 0)
         if reduction.has_feedback:
             reduction.keep(self.comm)

@@ -47,7 +47,7 @@ from ._sparse_loco import Changes
 _log = logging.getLogger("pccl.methods")
 
 COMPRESS = ("pipelines", "all", "none")
-# Errors of an exchange whose other peer has left.
+# Errors that an exchange raises if the other peer has left.
 _GONE = (PeerLostError, MembersChangedError, TooFewPeersError)
 _LOG_AFTER_S = 2.0
 _TAGS = {FORWARD: DATA_TAG + 1, BACKWARD: DATA_TAG + 2}
@@ -491,7 +491,7 @@ class Pipeline(Method):
     # ---- the end of a round
 
     def _exchange_reports(self, is_ready: bool, done: Sequence[int], digests: bool) -> Dict[str, _PeerReport]:
-        """Exchanges the peers' reports, and returns them in order of rank. All peers call it."""
+        """Exchanges the peers' reports, and returns them in order of rank. All peers must call it."""
         current = [number for number, held in self._held.items() if held.at == self.round]
         stage = WHOLE if self.whole else next(iter(current), None)
         held = {
@@ -547,7 +547,7 @@ class Pipeline(Method):
         return operation.blobs, info.tx_bytes, info.rx_bytes
 
     def _group(self, peers: Sequence[str]) -> Communicator:
-        """Returns a group with these peers, which all call it. It is reused until it ends or stages are reassigned."""
+        """Returns a group of these peers, all of which must call it. Reused until it ends or stages are reassigned."""
         key = tuple(sorted(peers))
         if key not in self._groups:
             self._groups[key] = self.comm.group(peers)
@@ -602,7 +602,7 @@ class Pipeline(Method):
         return meeting
 
     def _take_seat(self) -> None:
-        """Assigns the stages to peers, and transfers the parameters to peers that lack them. All peers call it."""
+        """Assigns the stages to peers, and transfers the parameters to peers that lack them. All peers must call it."""
         count = len(self._makers)
         while True:
             told = self._exchange_reports(False, [], True)

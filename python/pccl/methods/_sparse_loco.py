@@ -24,7 +24,7 @@ _BLOBS_MIN = 256 << 20
 
 
 class Changes:
-    """A peer's change of its parameters: the part that it sends, and the part that it keeps. Calls `warn` for invalid
+    """A peer's change to its parameters: the part that it sends, and the part that it keeps. Calls `warn` for invalid
     bytes from other peers."""
 
     def __init__(self, layout: Layout, theta: Flats, how: Sparsely, warn: Callable[[str, object], None]) -> None:

@@ -142,7 +142,7 @@ class Call(Visit):
         struct.factor = 1.0
 
     def reduces_now(self, memory: torch.Tensor, op: str) -> bool:
-        """Performs an all-reduce in place, in the manner of now()."""
+        """Performs an all-reduce in place, as now() does."""
         place, elements = self._address, self._elements
         place.value, elements.value = memory.data_ptr(), memory.numel()
         return self.now(_carry_out, (memory,), place, place, elements, _layout.DTYPES[memory.dtype], _OPS[op])

@@ -150,8 +150,8 @@ class Elastic:
     committed   true if the last step counted, the same on all replicas. Actions after a step (a scheduler's step) must
                 depend on it. pccl.torch.committed() returns it, too
     stopped     true if a replica has called stop()
-    drained     reason for which this replica was drained, by drain() or by an operator, or None. It then leaves before
-                the forward of a step, which raises DrainedError; `with` treats that as a regular end
+    drained     reason why this replica was drained, by drain() or by an operator, or None. The replica then leaves
+                before the forward of a step, which raises DrainedError; `with` treats that as a regular end
     stats       counters (ElasticStats)
     """
 
@@ -220,13 +220,13 @@ class Elastic:
         return self.rank == self.root
 
     def stop(self) -> None:
-        """Requests that all replicas end after the same step, in which `stopped` becomes true on all of them. Callable
-        from signal handlers."""
+        """Requests that all replicas end after the same step, in which `stopped` becomes true on all of them. May be
+        called from signal handlers."""
         self._stopping = True
 
     def drain(self) -> None:
         """Requests the drain of this replica alone, as Communicator.drain() does: it leaves after its step, or after
-        `drain_ms`. All its processes leave. Callable from signal handlers."""
+        `drain_ms`. All its processes leave. May be called from signal handlers."""
         self.comm.drain()
 
     def leave(self) -> None:

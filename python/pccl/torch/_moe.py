@@ -390,8 +390,8 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     def sync(self) -> MoEInfo:
         """Assigns each expert to a peer, so that all peers have about the same number of experts, and moves the
-        parameters of reassigned experts. All peers call it. With on_death="take_over", also copies each expert to the
-        peer that would take it over. Call it between steps: after admissions, and regularly to update the copies."""
+        parameters of reassigned experts. With on_death="take_over", also copies each expert to the peer that would take
+        it over. All peers must call it between steps: after admissions, and regularly to update the copies."""
         self.info = MoEInfo(step=self._step)
         self._meet(_SYNC)
         return self.info
@@ -585,7 +585,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
     def get_extra_state(self) -> torch.Tensor:
         """Returns the training step of this peer's copy of each expert, as part of the state_dict(). Each peer saves
-        and loads its own state. When they meet again, each expert continues from the best copy of all peers."""
+        and loads its own state. When they meet again, each expert continues from the best copy that any peer has."""
         return torch.tensor([self._step, *self._versions])
 
     def set_extra_state(self, state: torch.Tensor) -> None:

@@ -5,8 +5,8 @@ Each chunk takes two all-to-alls: one sends the parts to the workers, one return
 as soon as it arrives, which is provisional. Answers are sent only after all peers have agreed that all parts have
 arrived. While a chunk is worked on, the next one and the answers of the previous one are in transfer.
 
-An all-to-all has the same outcome for all, so all agree on which chunks are complete. All launch the same operations,
-even after a loss: the answers of a chunk if its parts have arrived. No decision depends on data that only some have
+An all-to-all has the same outcome for all, so all agree on the complete chunks. All launch the same operations, even
+after a loss: the answers of a chunk if its parts have arrived. No decision depends on data that only some have
 received.
 """
 

@@ -15,9 +15,9 @@ class PipelineStage:
 
     modules: the modules, in order. optimizer: a function that creates the optimizer of the parameters, for example
         lambda parameters: torch.optim.AdamW(parameters, 4e-4). first: on the first stage, (micro-batch) -> the input of
-        its first module. loss: on the last stage, (output of its last module, micro-batch) -> a scalar. max_norm: limit
-        to which longer gradients of the stage are scaled down. scheduler: a function that creates a scheduler for the
-        optimizer; it counts the steps of this peer.
+        its first module. loss: on the last stage, (output of its last module, micro-batch) -> a scalar. max_norm:
+        length to which longer gradients of the stage are scaled down. scheduler: a function that creates a scheduler
+        for the optimizer; it counts the steps of this peer.
     """
 
     def __init__(

@@ -77,8 +77,8 @@ def _present(comm: Communicator, handles: Sequence[str]) -> List[Optional[str]]:
 
 
 def _update(comm: Communicator, patience: Patience) -> None:
-    """Admits newcomers. All members call it. If a call is interrupted by its timeout, the update continues, and the
-    next call waits for it."""
+    """Admits newcomers. All members must call it. If a call is interrupted by its timeout, the update continues, and
+    the next call waits for it."""
     if comm not in _updates:
         _updates[comm] = _threads.start(comm.update_topology)
     while not _updates[comm].wait(_threads.SLICE_S):

@@ -172,7 +172,7 @@ class Replicas(Membership):
     # ---- comparison of content
 
     def _compare_content(self, counts: bool, _: int) -> None:
-        """Determines before newcomers receive the state which tensors may differ. All replicas call it. If others
+        """Determines which tensors may differ, before newcomers receive the state. All replicas must call it. If others
         differ, raises StateMismatch on the minority, or on all replicas and newcomers if there is no majority."""
         names = [info.name for info in self._content.state(self._revision).tensor_infos]
         count = len(names)
@@ -192,7 +192,7 @@ class Replicas(Membership):
             self._refuse([names[at] for at in odd], own)
 
     def _refuse(self, names: Sequence[str], own: Optional[int]) -> None:
-        """Raises or logs the mismatch of these tensors. All replicas call it. own: digest of the tensors on this
+        """Raises or logs the mismatch of these tensors. All replicas must call it. own: digest of the tensors on this
         replica, or None for a newcomer."""
         told = exchange_json(self.comm, [self._rank, own, self._content.round], tag=GATHER_TAG)
         holders = {rank: digest for rank, digest, _ in told.values() if digest is not None}

@@ -54,7 +54,7 @@ class Packed:
         self._most = places * (dense + 8 * own.sparse_dim()) + _MARGIN
 
     def max_bytes(self, ranks: int) -> int:
-        """Returns the size of the elements of all ranks if every place is occupied, which is the same on all ranks."""
+        """Returns the size of the elements of all ranks if every place is occupied. It is the same on all ranks."""
         return int(min(self._most * ranks, (1 << 63) - 1))
 
     def bring(self, blobs: Sequence[Any], ranks: Sequence[int], op: str) -> None:

@@ -1,5 +1,5 @@
-"""Keeps torch.compile out of methods that torch calls while it inspects running code, because it fails on them.
-torch.compiler.disable does the same, but imports the compiler, which takes seconds."""
+"""Keeps torch.compile out of methods that torch calls while inspecting running code, because the compiler fails on
+them. torch.compiler.disable does the same, but imports the compiler, which takes seconds."""
 
 from __future__ import annotations
 
