@@ -1,4 +1,4 @@
-"""Conversion of options and buffers of operations to the C interface."""
+"""Converts the options and buffers of operations for the C interface."""
 
 from __future__ import annotations
 

@@ -598,7 +598,7 @@ class Group(Communicator):
     def __init__(self, core: _core.Core, whole: Optional[Communicator] = None) -> None:
         self._core = core
         self._launching = None
-        self._whole = whole  # keeps the communicator alive, because its end would end the group
+        self._whole = whole  # keeps the communicator alive, because closing it would end the group
 
     @property
     def address(self) -> str:  # type: ignore[override]

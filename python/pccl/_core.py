@@ -93,8 +93,8 @@ class Options:
 
 
 class Visit:
-    """Marks a pending or current use of the handle. If the user is interrupted, the mark is removed when this object is
-    dropped."""
+    """Marks a pending or current use of the handle. If the using thread is interrupted, the mark is removed when this
+    object is dropped."""
 
     __slots__ = ("handle", "mark", "__weakref__")
 
@@ -119,7 +119,7 @@ class Core:
         self._closing = False
         self._closer = threading.Lock()  # acquired once, by the thread that closes the handle
         self._closed = threading.Event()
-        self._late = False  # the last user must free the handle when it leaves
+        self._late = False  # true if the last user must free the handle when it leaves
         self._freed = threading.Lock()  # acquired once, by the thread that frees the handle
         self._dependents: Set[Dependent] = set()
         open_cores.add(self)

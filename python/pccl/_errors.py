@@ -200,7 +200,7 @@ class MasterLostError(ConnectionError_):
 
 
 class ExpelledError(ConnectionError_):
-    """The master removed this peer from the run. After connect() it is a newcomer."""
+    """The master removed this peer from the run. After connect() this peer is a newcomer."""
 
 
 class DrainedError(ExpelledError):

@@ -10,7 +10,7 @@ from ._errors import PeerLostError
 
 
 def exchange_json(comm: Communicator, thing: Any, *, tag: int = 0) -> Dict[str, Any]:
-    """Sends `thing` to all peers, and returns the value of each peer by its id. Repeats the exchange with the remaining
+    """Sends `thing` to all peers, and returns each peer's value by peer id. Repeats the exchange with the remaining
     peers if one is lost."""
     while True:
         try:

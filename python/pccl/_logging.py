@@ -98,7 +98,8 @@ _NO_CALLBACK = _native.LogCallback()
 
 
 def set_log_level(level: int | str) -> None:
-    """Makes the library suppress lines below this `logging` level. Overrides PCCL_LOG_LEVEL, whose default is WARN."""
+    """Makes the library suppress log lines below this `logging` level. Overrides PCCL_LOG_LEVEL, whose default is
+    WARN."""
     if isinstance(level, str):
         number = logging.getLevelName(level.upper())
         if not isinstance(number, int):

@@ -169,7 +169,7 @@ class Loop(Iterator[Step]):
     """An iterator of steps, created by loop(). It ends only when this peer is drained. Leaves the run on close(), at
     the end of `with loop: ...`, or when the last reference to it is dropped.
 
-    drained    reason of the drain that ended the loop; None if this peer was not drained
+    drained    reason for the drain that ended the loop; None if this peer was not drained
     """
 
     def __init__(

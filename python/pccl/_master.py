@@ -25,7 +25,7 @@ class _Server:
         self._pid = os.getpid()
         self.job: Optional[_threads.Job[None]] = None
         self.interrupted = False
-        self.defect: Optional[Exception] = None  # the bug of the library that ended the master
+        self.defect: Optional[Exception] = None  # the error in the library that ended the master
 
     def run(self) -> None:
         with self._lock:

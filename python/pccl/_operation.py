@@ -144,7 +144,7 @@ class Work:
         arguments  arguments of the function that precede the options
         pins       objects that keep the memory alive
         world      number of participants; None: unknown, because no members are given; 0: the info is not read
-        blobs      results in memory of the library"""
+        blobs      results in the library's memory"""
         self.function = function
         self.tag = tag
         self.options = options
@@ -258,7 +258,8 @@ class Operation:
 
     def poll(self, seconds: float) -> bool:
         """Waits for the turn and then for the end, for at most `seconds` each. Returns true if the operation has ended.
-        Must not run on the main thread: the library returns the outcome only once, and a signal handler could lose it.
+        Must not run on the main thread: the library returns the outcome only once, and an exception from a signal
+        handler could lose it.
         """
         ended = self.wait_here(seconds)
         if self._arrivals is not None and not self._waits:
@@ -292,7 +293,7 @@ class Operation:
         core = self._core
         visit = core.enter()
         if visit is None:
-            self._end(*_CLOSED)  # its memory is released with the communicator
+            self._end(*_CLOSED)  # the operation's memory is released with the communicator
             return
         try:
             work = self._work  # None: the communicator has just ended

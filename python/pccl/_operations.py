@@ -26,7 +26,7 @@ class ListedOperation:
     """An operation that can be an entry of a list for Communicator.run(). Its attributes are the arguments, which may
     be changed while the operation is not in progress.
 
-    info   the result of the last run(), as the corresponding method returns it; None if the operation has not succeeded
+    info   the OperationInfo from the last run(); None if the operation has not succeeded
     """
 
     # Methods of Communicator also create their operations from the classes derived from this one.

@@ -11,7 +11,7 @@ from typing import List, Optional, Sequence
 
 
 def _is_program(path: Path) -> bool:
-    """Returns true for a binary. Scripts of the same name that pip installed would call themselves forever."""
+    """Returns true for a binary. A script of the same name, installed by pip, would call itself forever."""
     if not os.access(path, os.X_OK):
         return False
     with open(path, "rb") as file:

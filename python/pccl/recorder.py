@@ -109,8 +109,8 @@ _WORDS = {
 
 
 def explain(dumps: Sequence[Dump]) -> str:
-    """Returns a report of the waits in each unfinished operation. The peers to examine first are those that others wait
-    for and that wait for no peer themselves. Each duration is measured on a single peer's clock."""
+    """Returns a report of the waits in each unfinished operation. Examine first the peers that others wait for and that
+    do not wait for any peer themselves. Each duration is measured on a single peer's clock."""
     shown = _shown(dumps)
     lines: List[str] = []
     found: Dict[Name, List[Tuple[str, Dict[str, Any]]]] = {}

@@ -153,7 +153,7 @@ class Fragment:
             job.value()
 
     def launch(self, comm: Communicator, repeat: bool) -> None:
-        """Launches the reduction. repeat: repeat it if a peer is lost, because all peers wait for it."""
+        """Launches the reduction. repeat: whether to repeat it if a peer is lost, because all peers wait for it."""
         measuring = self._measuring
 
         def keep() -> None:

@@ -90,7 +90,7 @@ class AdamW(_Rule):
         theta = theta * (1 - lr * weight_decay) - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 
     lr: as for Nesterov. The mean is the average change of the peers' parameters, which already includes the inner
-    learning rate. t: number of the fragment's slot in the run. AdamW shares one array more than Nesterov.
+    learning rate. t: number of the fragment's slot in the run. AdamW shares one more array than Nesterov.
     """
 
     lr: Rate = 1e-3

@@ -31,7 +31,7 @@ CODECS = {
     **{name: QuantizationOptions(name) for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")},
 }
 CODECS["auto"] = QuantizationOptions("auto", budget_percent=20)
-# HALF, which is not a codec of the library, rounds deltas to bfloat16 and reduces these. EXACT is no codec.
+# HALF, which is not one of the library's codecs, rounds deltas to bfloat16 and reduces those. EXACT means no codec.
 HALF, EXACT = "bf16", "exact"
 _OF_DOUBLES = (QuantizationAlgorithm.MIN_MAX, QuantizationAlgorithm.ZERO_POINT_SCALE, QuantizationAlgorithm.NONE)
 Codec = Union[None, str, QuantizationOptions]

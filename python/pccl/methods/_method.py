@@ -98,7 +98,7 @@ class Method(Member):
     """
 
     _kind = "Method"
-    _is_common = True  # the parameters are the same on all peers at the end of each round
+    _is_common = True  # true if the parameters are the same on all peers at the end of each round
     _has_momentum = False  # true if the shared state includes a momentum
     parts = 1
     part = 0
@@ -160,8 +160,8 @@ class Method(Member):
         return {}
 
     def room(self, params: Named) -> Named:
-        """Returns float32 or float64 arrays with the names and shapes of contributions that are arrays; by default of
-        the parameters. Called for each part."""
+        """Returns float32 or float64 arrays with the names and shapes of the contributions if these are arrays; by
+        default, of the parameters. Called for each part."""
         return {name: np.zeros_like(array) for name, array in params.items()}
 
     def encode(self, change: Named) -> Any:

@@ -222,7 +222,7 @@ class _Flow:
 
 
 class _PeerReport:
-    """A peer's report at the end of a round and before stages are assigned. All peers get and check the same ones."""
+    """A peer's report at the end of a round and before stages are assigned. All peers check the same reports."""
 
     def __init__(self, peer: str, said: memoryview, stages: int) -> None:
         try:

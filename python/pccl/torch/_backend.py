@@ -122,7 +122,7 @@ class ProcessGroup(Launching):
         return self._world.handle()
 
     def reconfigure(self, opts: Any) -> Work:
-        """Forms the group of opts.handles. In a list the positions are the ranks; for a set, the master decides the
+        """Forms the group of opts.handles. In a list, the positions are the ranks; for a set, the master assigns the
         ranks."""
         global _world
         if not self._is_default:

@@ -135,7 +135,7 @@ class LocalSGD(_Hooked):
 
 def as_outer(given: Any) -> Any:
     """Converts a torch.optim.SGD, or each one in a list, to the equivalent outer optimizer. Leaves an AdamW unchanged,
-    because the engine accepts it."""
+    because pccl.diloco accepts it."""
     if isinstance(given, (list, tuple)):
         return as_outer(given[0]) if len(given) == 1 else [as_outer(one) for one in given]
     if not isinstance(given, torch.optim.Optimizer) or isinstance(given, torch.optim.AdamW):

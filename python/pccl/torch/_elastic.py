@@ -113,7 +113,7 @@ class _InBackward(DDPState):
 
 
 class _InStep(GradientBuckets):
-    """Averages gradients in the optimizer's step. All gradients of a type are one tensor."""
+    """Averages gradients in the optimizer's step. All gradients of a type form one tensor."""
 
     left = False
 

@@ -84,8 +84,8 @@ class Content:
             return list(pool.map(digest, self._state._now()[0]))
 
     def let_differ(self, varies: Sequence[bool]) -> List[bool]:
-        """Allows tensors to differ that are marked by `varies`, which is the same on all replicas, or by `own`. Returns
-        for each tensor whether it must be the same."""
+        """Allows tensors marked by `varies` (the same on all replicas) or by `own` to differ. Returns for each tensor
+        whether it must be the same."""
         infos = self._state.tensor_infos
         self.statistics.names = {info.name for info, one in zip(infos, varies) if one}
         self._state._let_differ(self.statistics.names)
