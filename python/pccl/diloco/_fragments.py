@@ -20,7 +20,7 @@ _GRAIN = 256
 
 
 def split(params: Mapping[str, Any], fragments: Fragments, pattern: str) -> List[List[Piece]]:
-    """Returns the sorted pieces of each fragment. Each element belongs to exactly one.
+    """Returns the sorted pieces of each fragment. Each element of the parameters belongs to exactly one fragment.
 
     fragments: either the number of fragments, or a sequence of them. With a number, layers are assigned in turn
         ("strided") or in runs ("contiguous"), and tensors are cut so that each fragment has about the same number of

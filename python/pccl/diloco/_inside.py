@@ -22,7 +22,7 @@ _CONFIRM_S = 60.0
 
 class Inside:
     def __init__(self, group: Any = None) -> None:
-        """group: a group of torch.distributed that supports tensors in CPU memory. None: this process is the whole
+        """group: a torch.distributed group that supports tensors in CPU memory. None: this process is the whole
         trainer."""
         self.group = group
         self.rank, self.size = 0, 1

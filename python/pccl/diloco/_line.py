@@ -17,8 +17,8 @@ class Line:
             ...
             line.show(diloco, diloco.step())
 
-    For each fragment the line shows the bytes of its last reduction, the time that this peer waited for it, and its age
-    in steps when it was applied.
+    For each fragment the line shows the bytes of its last reduction, the time that this peer waited for it, and the age
+    in steps at which its result was applied.
     """
 
     def __init__(self, stream: Optional[Any] = None) -> None:

@@ -100,7 +100,7 @@ class Member:
         self._write()
 
     def _write(self) -> None:
-        """Sets the parameters to the shared ones."""
+        """Sets the parameters to the shared parameters."""
         self._layout.write(self._shared.theta)
 
     # ---- membership

@@ -390,7 +390,7 @@ class Membership:
 
     def verify(self) -> int:
         """Checks that all peers have the same state, and replaces differing states with the most common one. All peers
-        call it, with no reduction in flight. Returns the number of bytes that this peer received."""
+        must call it, with no reduction in flight. Returns the number of bytes that this peer received."""
         moved = self._synchronize(SharedStateSyncStrategy.ENFORCE_POPULAR)
         if moved > 0:
             _log.warning(
@@ -419,8 +419,8 @@ class Membership:
     # ---- pending newcomers
 
     def ask(self) -> None:
-        """Starts a query for pending newcomers. All peers call it, at a boundary. The answer is the same for all, and
-        arrives during the reductions, so it costs no extra round trips."""
+        """Starts a query for pending newcomers. All peers must call it, at a boundary. The answer is the same for all,
+        and arrives during the reductions, so it costs no extra round trips."""
         if self._asked is None:
             self._asked = _threads.start(self.comm.are_peers_pending)
 
@@ -480,7 +480,7 @@ class Membership:
 
     def _compare_settings(self, counts: bool, odd: Sequence[str]) -> None:
         """Raises InvalidArgument if this peer's settings differ from the settings of the peers whose state counts. All
-        peers call it, because all have found a difference."""
+        peers must call it, because all have found a difference."""
         own = [setting.number for setting in self._settings]
         values = array("q", [NO_VALUE] * (2 * len(own)))
         if counts:

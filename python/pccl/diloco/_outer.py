@@ -205,7 +205,7 @@ def per_fragment(given: Union[Outer, Sequence[Outer]], count: int) -> List[Outer
 
 
 def _of_torch(given: Any) -> Any:
-    """Converts an optimizer of torch to the equivalent rule. Returns anything else unchanged."""
+    """Converts a torch optimizer to the equivalent rule. Returns anything else unchanged."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(given, torch.optim.Optimizer):
         return given

@@ -219,8 +219,8 @@ class Reduction:
         return self._samples
 
     def run(self, comm: Communicator, repeat: bool) -> Optional[Reduced]:
-        """Reduces the deltas of the group, whose peers all call it. Afterwards the mean has been divided by the weight,
-        and delta is unchanged. Returns None on all peers if a peer was lost and repeat is false."""
+        """Reduces the deltas of the group, whose peers must all call it. Afterwards the mean has been divided by the
+        weight, and delta is unchanged. Returns None on all peers if a peer was lost and repeat is false."""
         for (sent, _), flat in zip(self._halves, self.delta):
             self._arrays.to_halves(sent, flat)
         try:

@@ -79,11 +79,11 @@ class Method(Member):
     The constructor calls own_state(), shared_state() and room(). own_state() is called again whenever another peer's
     parameters have replaced this peer's. All arrays are numpy arrays, in dicts with the names of the parameters or with
     names that the hook chooses. A hook may write to the arrays, or replace them in the dict that it was given. Hooks
-    run on a different thread than step(), and must not call the communicator.
+    run on a different thread from step(), and must not call the communicator.
 
     parts        class attribute, the number of exchanges in a round. encode() and apply() are called for each, with its
-                 number in `part`. All means of a round are over the same peers. If one fails between two exchanges,
-                 they are repeated.
+                 number in `part`. All means of a round are over the same peers. If a peer fails between two exchanges,
+                 the exchanges are repeated.
     own, shared  dicts of arrays, initialized by own_state() and shared_state(). `own` belongs to this peer, and is part
                  of its state_dict(). `shared` is the same on all peers; encode() cannot write to it.
 
@@ -205,7 +205,7 @@ class Method(Member):
         return info
 
     def _met(self) -> None:
-        """Called after each meeting, on all of its peers."""
+        """Called on all peers after each meeting."""
 
     def _moved(self) -> None:
         """Initializes `own` again after the parameters were replaced."""

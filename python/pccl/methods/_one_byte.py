@@ -81,8 +81,8 @@ class OneByte(Method):
     loss: loss(probe) returns the loss of the current parameters on this peer's data. The data must be the same in both
         calls for a probe; `round` and probe may select it.
     probes: number of this peer's probes; may differ between peers.
-    epsilon: distance of a probe in each parameter. lr: learning rate of the step, which is the mean over the probes of
-        all peers of slope * direction.
+    epsilon: distance of a probe in each parameter. lr: learning rate of the step, which is the mean of slope *
+        direction over all peers' probes.
     codec: "byte", or "float32" for 4-byte slopes.
     replay: newcomers that have the run's initial parameters (or load a state_dict() of it) get the log since then and
         repeat the steps, if the log is smaller than the parameters. log_bytes: size limit of the log.

@@ -57,7 +57,7 @@ class Stage(Protocol):
     """A part of the model with its optimizer. `micro` is an entry of the result of batch()."""
 
     params: Mapping[str, Any]
-    """The trained parameters, arrays of numpy or tensors of torch."""
+    """The trained parameters: numpy arrays or torch tensors."""
 
     def forward(self, micro: Any, hidden: Optional[Any]) -> Tuple[Any, Any]:
         """Computes the stage's output from `hidden`, the output of the previous stage (None at the first stage).
@@ -267,16 +267,16 @@ class Pipeline(Method):
     replica trains independently for inner_steps steps. Then the peers that have the same stage make an outer step as in
     SparseLoCo, in a separate group for each stage.
 
-    Transfers in pipelines are compressed. The residual stream, minus a part that all stages know, is sent as
+    Transfers in pipelines are compressed. The residual stream, minus a part that all stages can compute, is sent as
     coordinates in a common basis: `rank` numbers instead of `width`. So is its gradient. The component outside the span
     of the basis is dropped. The gradient is exact for a model with such links, and the parameters are unrestricted.
 
     stages: for each stage, a function that creates it identically on all peers; called for this peer's stages.
     batch: (replica, step) -> the micro-batches of a step, any objects, the same on all peers of a replica.
-    known: (micro-batch) -> the part of the residual stream that all stages know, the embeddings of its tokens and their
-        positions, as float32 in the stream's shape. It must not be a parameter. Zeros if there is no such part.
+    known: (micro-batch) -> the part of the residual stream that all stages can compute (embeddings of tokens and
+        positions), as float32 in the stream's shape. It must not be a parameter. Zeros if there is no such part.
     width: size of the last dimension of the residual stream. rank: size of the basis; by default an eighth of width.
-    whole: this peer has all stages.
+    whole: true if this peer has all stages.
     compress: "pipelines", "all" (peers with the whole model compute as if they were pipelines) or "none".
     ahead: number of micro-batches for each link that are computed in advance while it transfers others. Useful for long
         links; needs memory.
@@ -645,7 +645,7 @@ class Pipeline(Method):
             self._stage_bytes += sum(flat.nbytes for flat in held.changes.theta)
 
     def _end_groups(self) -> None:
-        """Closes the groups of the former assignment."""
+        """Closes the groups of the previous assignment."""
         for group in self._groups.values():
             group.close()
         self._groups.clear()

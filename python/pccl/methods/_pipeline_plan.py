@@ -96,7 +96,7 @@ def handovers(seats: Mapping[str, Seat], held: Held, stages: int, round: int) ->
 
 
 def missing(held: Held, stages: int, round: int) -> Sequence[int]:
-    """Returns the stages of which no peer has parameters of this round."""
+    """Returns the stages for which no peer has this round's parameters."""
     there = {stage for of in held.values() for stage, (at, _) in of.items() if at == round}
     return [stage for stage in range(stages) if stage not in there and round > 0]
 

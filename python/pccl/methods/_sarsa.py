@@ -22,7 +22,7 @@ class Agent(Protocol):
     """An agent, implemented by the program. `round` is the number of the exchange, the same on all peers."""
 
     def tell(self, round: int) -> bytes:
-        """Returns the agent's message to all agents: its state, and anything else that they need to know."""
+        """Returns the agent's message to all agents: its state, and anything else that they need."""
 
     def hear(self, round: int, told: Mapping[str, bytes], own: str) -> Tuple[float, Any]:
         """Returns the reward of the agent's last action, and the features of each action that it may take now, as an

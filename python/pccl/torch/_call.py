@@ -479,7 +479,7 @@ def refuse(call: Call, how: Callable[[Call], None] = Call.refuse) -> None:
     try:
         how(call)
     except PCCLError:
-        pass  # no peer is waiting any more
+        pass  # no peer is still waiting
 
 
 def give_back(group: Standing, holder: Any) -> None:

@@ -224,7 +224,7 @@ class DDPState:
             self.comm.abort()
             handle.wait()
         except PCCLError:
-            pass  # no peer is waiting any more
+            pass  # no peer is still waiting
 
 
 def _when_all(ends: List[Future[ReduceInfo]], buffer: torch.Tensor, finish: Callable[[Any], torch.Tensor]) -> Any:

@@ -66,10 +66,10 @@ class DiLoCo(_Hooked):
     model_fragments: a module, or a list of modules, each a fragment that is reduced at a different time, once every
         sync_every steps. To split a single module, use the `fragments` of pccl.diloco.DiLoCo.
 
-    outer_optimizer: a pccl.diloco.Nesterov or SGD, a function (see there), or a torch.optim.SGD, whose lr and momentum
-        are read once and which never steps. Or a list of these, one for each fragment.
+    outer_optimizer: a pccl.diloco.Nesterov or SGD, a function (see pccl.diloco.DiLoCo), or a torch.optim.SGD, whose lr
+        and momentum are read once and which never steps. Or a list of these, one for each fragment.
 
-    should_quantize: sends deltas as 8 bits ("u8-minmax").
+    should_quantize: sends 8 bits per delta ("u8-minmax").
 
     fragment_sync_delay: number of steps from a fragment's launch to its application. fragment_update_alpha: share of
         its parameters that the peer keeps at that time.

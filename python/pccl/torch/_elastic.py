@@ -57,7 +57,7 @@ _DROPS = AbortedError, TimeoutError_, InternalError  # failures of a step for al
 class ElasticStats:
     """Counters of a replica.
 
-    committed       number of steps that counted while it was in the run
+    committed       number of steps that counted while this replica was in the run
     dropped         number of steps that did not count
     repeated        number of operations that were repeated because a replica was lost
     admissions      number of newcomers admitted
@@ -143,12 +143,12 @@ class _Caller:
 class Elastic:
     """A replica in a run of replicas, created by elastic().
 
-    rank        rank of this replica, which never changes; newcomers take the lowest rank of no living replica
+    rank        rank of this replica, which never changes; newcomers take the lowest free rank
     world_size  number of replicas whose gradients are in the last step that counted
     ranks       ranks of these replicas
     step        number of steps that have counted, the same on all replicas
     committed   true if the last step counted, the same on all replicas. Actions after a step (a scheduler's step) must
-                depend on it. pccl.torch.committed() returns it, too
+                depend on it. pccl.torch.committed() also returns it
     stopped     true if a replica has called stop()
     drained     reason why this replica was drained, by drain() or by an operator, or None. The replica then leaves
                 before the forward of a step, which raises DrainedError; `with` treats that as a regular end
@@ -277,7 +277,7 @@ class Elastic:
                 self._take_buffers_of_root()
 
     def _take_buffers_of_root(self) -> None:
-        """Copies the root's buffers to all replicas, which all call it. If this fails for all, the step will not count.
+        """Copies the root's buffers to all replicas. All must call it. If it fails for all, the step does not count.
         """
         copies = Copies(_tensors.bare(self._model))
         while copies.flat.numel() > 0:
@@ -327,7 +327,7 @@ class Elastic:
         if self._verdict is not None:
             if self._scaler is None:
                 raise InvalidUsage("elastic: average_gradients() must be followed by optimizer.step()")
-            self._verdict = False  # the scaler has omitted the step, as on all replicas
+            self._verdict = False  # the scaler has omitted the step on all replicas
             self._after_step()
         self._begin()
 

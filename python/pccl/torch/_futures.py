@@ -22,7 +22,7 @@ from ._lanes import in_lane, lane_here, lane_of
 from ._untraced import untrace
 from ._work import BaseWork
 
-_CALLBACKS_S = 1.0  # time for which the end of the interpreter waits for running callbacks
+_CALLBACKS_S = 1.0  # time for which an exiting interpreter waits for running callbacks
 
 class _Failure:
     """Value of a failed future. Raises the error when C++ code extracts tensors from it. torch's reducer would mistake

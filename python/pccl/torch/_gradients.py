@@ -172,8 +172,8 @@ class GradientBuckets:
         quantization: Optional[QuantizationOptions] = None,
         max_in_flight: int = 4,
     ) -> ReduceInfo:
-        """Reduces the gradients among the peers of the group, which all call it: in place, with the same bits on all of
-        them.
+        """Reduces the gradients among the peers of the group, which must all call it: in place, with the same bits on
+        all of them.
 
         If a bucket fails because a peer was lost, it is repeated with the remaining peers. local_world_size is the
         number of peers at the end; a bucket that completed before a peer was lost includes that peer. After an error,

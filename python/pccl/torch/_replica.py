@@ -92,7 +92,7 @@ class Content:
         return [not info.allow_content_inequality for info in infos]
 
     def let_none_differ(self) -> None:
-        """Prepares for the start of a run, after which all replicas have the same statistics, too."""
+        """Prepares for the start of a run, after which all replicas have the same statistics as well."""
         self._state._let_differ(())
 
     def keep(self) -> List[Tuple[Any, Any]]:

@@ -46,7 +46,7 @@ def timed_out(seconds: float) -> str:
 
 
 class Part:
-    """One operation of the library, and its communicator."""
+    """One of the library's operations, and its communicator."""
 
     __slots__ = ("comm", "handle")
 
