@@ -77,7 +77,7 @@ class Bucket:
             twin.written()
 
     def load(self) -> None:
-        """Starts copying the gradients to the wire."""
+        """Starts copying the gradients to `wire`."""
         for twin in self.twins:
             twin.load()
 
@@ -87,7 +87,7 @@ class Bucket:
             twin.wait()
 
     def unload(self) -> None:
-        """Starts copying the wire to the slots."""
+        """Starts copying `wire` to the slots."""
         for twin in self.twins:
             twin.unload()
 

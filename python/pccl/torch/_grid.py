@@ -1,4 +1,4 @@
-"""The grid of peers times shards: each trainer has several processes, with one shard each."""
+"""A grid of peers and shards: each trainer has several processes, with one shard each."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def connect_grid(
     comm: Communicator, *, process_group: Any = None, n_attempts: int = 5, confirm_s: float = _CONFIRM_S
 ) -> None:
     """Calls connect() in all processes of a process group, in the order of their ranks, and returns when the grid is
-    full. The rank must be the number of the shard, and so of the peer group. The process group must support tensors in
-    CPU memory (gloo, pccl).
+    full. The rank must be the number of the shard, and thus of the peer group. The process group must support tensors
+    in CPU memory (gloo, pccl).
 
     Raises RuntimeError if a sibling fails, or is missing after confirm_s seconds. Use a launcher that ends all of a
     peer's processes when one fails, as torchrun does.

@@ -23,7 +23,7 @@ lane_entries: Dict[int, "weakref.ref[_Entry]"] = {}
 
 
 class Numbers:
-    """Numbers the operations of a group equally on all ranks. The operations use the tags in turn."""
+    """Numbers the operations of a group in the same way on all ranks. The operations use the tags in turn."""
 
     __slots__ = ("next", "first_tag", "tags")
 

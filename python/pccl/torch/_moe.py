@@ -112,7 +112,7 @@ class _Rows:
 
 
 class _Pass(_overlap.Job):
-    """Base of forward and backward. `given` has rows of this peer, and `out` their results."""
+    """Base of forward and backward. `given` contains this peer's rows, and `out` their results."""
 
     def __init__(self, moe: MoE, rows: _Rows, given: torch.Tensor) -> None:
         self.moe, self.rows, self.given = moe, rows, given
@@ -136,7 +136,7 @@ class _Pass(_overlap.Job):
             begin = end
 
     def _rows_in(self, peer: int, part: memoryview, count: int) -> Optional[torch.Tensor]:
-        """Returns this number of rows; or None, with a warning, if the part has another size."""
+        """Returns this number of rows; or None, with a warning, if the part has a different size."""
         if len(part) != count * _row_bytes(self.given):
             name = self.moe._members[peer]
             _log.warning("%s: ignoring data from %s: %d bytes for %d rows of %d", self.moe.label, name,
@@ -326,9 +326,9 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
     max_bytes: limit on the bytes of a chunk that one peer receives, the same on all peers. If a peer sends more, all
         peers raise InvalidUsage with its id, without allocating memory for it.
 
-    info has the results of the last forward and its backward. aux_loss is small if all experts have equal load. For
-    failures other than lost peers, forward() and backward() raise a PCCLError, and operations in progress end on all
-    peers.
+    info contains the results of the last forward and its backward. aux_loss is small if all experts have equal load.
+    For failures other than lost peers, forward() and backward() raise a PCCLError, and operations in progress end on
+    all peers.
     """
 
     def __init__(
@@ -600,7 +600,7 @@ class MoE(torch.nn.Module):  # type: ignore[misc]
 
 def shared_parameters(model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
     """Yields the parameters of a model that do not belong to experts. Each peer has these, and averages their gradients
-    with the others'."""
+    with the other peers'."""
     of_experts = {
         id(one) for layer in model.modules() if isinstance(layer, MoE) for one in layer.experts.parameters()
     }

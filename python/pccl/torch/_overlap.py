@@ -3,7 +3,7 @@ work overlap.
 
 Each chunk takes two all-to-alls: one sends the parts to the workers, one returns the answers. The work on a part begins
 as soon as it arrives, which is provisional. Answers are sent only after all peers have agreed that all parts have
-arrived. While a chunk is worked on, the next one and the answers of the previous one are in transfer.
+arrived. While a chunk is worked on, the next one and the answers of the previous one are in transit.
 
 An all-to-all has the same outcome for all, so all agree on the complete chunks. All launch the same operations, even
 after a loss: the answers of a chunk if its parts have arrived. No decision depends on data that only some have

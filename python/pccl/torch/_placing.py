@@ -20,7 +20,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Move:
-    """An expert whose parameters one peer sends to another. Both peers are indices of holdings."""
+    """An expert whose parameters one peer sends to another. Both peers are given as indices into the holdings."""
 
     expert: int
     source: int
@@ -31,7 +31,7 @@ def place(before: Sequence[Optional[int]], peers: int) -> List[int]:
     """Returns the peer of each expert. before: the current peer of each expert, or None. peers: number of peers.
 
     The numbers of experts per peer differ by at most one. Experts move only to achieve that balance. An expert without
-    a peer is assigned to the peer with the fewest, so the initial assignment is round-robin.
+    a peer is assigned to the peer with the fewest experts, so the initial assignment is round-robin.
     """
     had = [sum(owner == peer for owner in before) for peer in range(peers)]
     each, more = divmod(len(before), peers)

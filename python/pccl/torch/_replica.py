@@ -3,7 +3,7 @@ decisions (diloco/_inside.py).
 
 Replicas that have made the same steps have the same state, except for buffers that forward changes in training
 (_statistics.py). Before newcomers receive the state, its holders compare their contents here, tensor by tensor. Without
-this, the synchronization would remove a holder that differs without naming a tensor, and the holder would return and
+this, the synchronization would remove a differing holder without naming a tensor, and that holder would return and
 differ again.
 """
 

@@ -14,7 +14,7 @@ _MOST = 1024  # limit on the number of replicas
 
 
 class _Place(NamedTuple):
-    """Position of a run in its samples. The samples are cut into blocks, which are numbered continuously over the
+    """A run's position in its samples. The samples are cut into blocks, which are numbered continuously over the
     epochs."""
 
     steps: int  # number of steps that have counted

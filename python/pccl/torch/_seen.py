@@ -35,7 +35,7 @@ def is_faked() -> bool:
 
 
 class _Last(_python_dispatch.TorchDispatchMode):  # type: ignore[misc]
-    """Ends operators of c10d as if they had completed."""
+    """Completes c10d operators without performing them."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace != "c10d":
@@ -78,8 +78,7 @@ class Record:
         self._handle: Any = _records._record_function_with_args_enter(title, *tensors)
 
     def end(self) -> None:
-        """Ends the event on another thread. This makes it asynchronous, so it may overlap with others of this thread.
-        """
+        """Ends the event on another thread. This makes it asynchronous, so that this thread's events may overlap."""
         handle, self._handle = self._handle, None
         if handle is None:
             return

@@ -122,7 +122,7 @@ class Transfer(Work):
             raise
 
     def _adopt(self, code: int, why: _native.Why) -> None:
-        """Makes an Operation of the transfer. code: result of the last library call."""
+        """Creates an Operation for the transfer. code: result of the last library call."""
         comm = self._group._world.comm
         operation = _operation.adopted(comm._core, self._tag, self._handle, self._pins.untyped_storage())
         operation._function, operation._pid = "pcclSend" if self._function is SEND else "pcclRecv", self._pid

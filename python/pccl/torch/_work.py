@@ -68,7 +68,7 @@ class Part:
 class Ending(NamedTuple):
     """Actions at the end of a work.
 
-    outputs   tensors of its future
+    outputs   tensors of the work's future
     finish    called once after a success: copies the results to their places, if necessary
     locally   called once after a failure inside a backward: gives the outputs harmless values
     limit     time after which all ranks abandon it
@@ -289,7 +289,7 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         self._form(world, ranks, rank, comm)
 
     def _form(self, world: World, ranks: Sequence[int], rank: int, comm: Optional[Communicator]) -> None:
-        """Sets the group to these ranks of the world, whose peers comm connects. No operation may be in progress."""
+        """Forms the group from these ranks of the world; comm connects their peers. No operation may be in progress."""
         self._world, self._ranks, self._rank = world, list(ranks), rank
         self._comm: Any = comm
         self._ids = tuple(world.ids[one] for one in self._ranks) if comm is not None else ()
@@ -382,8 +382,8 @@ class Standing(dist.ProcessGroup):  # type: ignore[misc]
         return launched > len(works) + len(calls)
 
     def _take_number(self, holder: Any) -> int:
-        """Returns the tag of the group's next operation. The number is stored in the holder until the launch, before it
-        is taken, so that an interrupted thread can return it."""
+        """Returns the tag of the group's next operation. The number is stored in the holder before it is taken, and
+        until the launch, so that an interrupted thread can return it."""
         holder.numbers = numbers = self._lanes.here() if lane_entries else self._lanes.program
         holder.number = number = numbers.next
         numbers.next = number + 1
