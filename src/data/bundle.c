@@ -135,7 +135,7 @@ void pccl_bundles_lose_patience(struct pccl_engine *engine)
 
 /* ---- the sending half of a stream ---- */
 
-/* Returns true if a look into the memory of its pipe finds all that the stream waits for, except its end. */
+/* Returns true if polling the stream's pipe detects everything that the stream waits for, except its end. */
 static bool is_looked_at(const struct pccl_stream *stream)
 {
     const struct pccl_channel *channel = &stream->channel;

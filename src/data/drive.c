@@ -1,6 +1,6 @@
 /*
- * The threads that run the engine's loop: the engine's own, or a caller that waits and drives it. Every turn of a
- * driver runs under a guard: an invariant that breaks in it ends the engine, not the caller's call.
+ * Runs the engine's loop, either on the engine's own thread or on the thread of a waiting caller (the driver). A driver
+ * runs the loop under a guard, so that a broken invariant ends the engine but not the caller's call.
  */
 #include "data/internal.h"
 
@@ -10,14 +10,14 @@
 #include "os/thread.h"
 
 enum {
-    LOOK_AT_SOCKETS = 8, /* rounds of looking at pipes for each look at sockets */
-    MISSES = 4,          /* looks without result after which a driver looks only now and then */
+    LOOK_AT_SOCKETS = 8, /* number of polls of the pipes per poll of the sockets */
+    MISSES = 4,          /* number of consecutive failures after which a driver polls only once in TRIED_EVERY waits */
     TRIED_EVERY = 16,
 };
 
 /*
- * Returns true if there is work that cannot wait for the next driver, nor for 2 ms: a transfer, or a wake-up byte that
- * could not be sent. Messages of operations that are not launched here can.
+ * Returns true if there is work that can wait neither for the next driver nor for 2 ms: an unfinished transfer, or an
+ * unsent wake-up byte. Messages of operations that this peer has not launched can wait.
  */
 static bool is_busy(const struct pccl_engine *engine)
 {
@@ -25,8 +25,8 @@ static bool is_busy(const struct pccl_engine *engine)
 }
 
 /*
- * Handles a broken invariant: shuts the connections down, so that the other sides need not wait. They and everything
- * else are left unfreed.
+ * Handles a broken invariant. Shuts down the connections, so that the other sides do not wait for this peer. Frees
+ * nothing.
  */
 static void mark_broken(struct pccl_engine *engine)
 {
@@ -44,7 +44,7 @@ static void take_requests(struct pccl_engine *engine) { engine->reactor.events->
 
 /* ---- the thread ---- */
 
-/* Returns true if the loop would handle something now. Any thread. */
+/* Returns true if the loop has events to handle. Any thread. */
 static bool has_input(void *argument)
 {
     struct pccl_engine *engine = argument;
@@ -58,7 +58,7 @@ static void wake_driver(void *argument)
         pccl_socket_wake(engine->asked_by);
 }
 
-/* Returns true if there is work of which the parked thread should have been told. */
+/* Returns true if there is work for which the parked thread should have been woken. */
 static bool was_forgotten(struct pccl_engine *engine)
 {
     bool forgotten = engine->running > engine->resting;
@@ -74,7 +74,7 @@ static bool park(struct pccl_engine *engine)
 {
     const struct pccl_owner_calls calls = {engine, wake_driver, has_input};
     pccl_engine_ring(engine);
-    if (engine->running > engine->resting + 1) /* it moves more than the one that the driver has launched */
+    if (engine->running > engine->resting + 1) /* other transfers are active besides the driver's */
         pccl_owner_decline(&engine->owner);
     enum pccl_owner_return returns = pccl_owner_park(&engine->owner, is_busy(engine), &calls);
     if (returns == PCCL_OWNER_ENDS)
@@ -128,18 +128,18 @@ bool pccl_engine_drive_begin(struct pccl_engine *engine, const struct pccl_socke
     return false;
 }
 
-/* One turn of a driver. */
+/* State of one call of pccl_engine_drive. */
 struct turn {
     struct pccl_engine *engine;
     const struct pccl_socket_wait *wait;
     const atomic_bool *fired;
-    bool requests; /* the inbox may have some */
-    int news;      /* PCCL_SOCKET_INPUT or PCCL_SOCKET_WOKEN: the turn is over */
+    bool requests; /* the inbox may contain requests */
+    int news;      /* result of the last poll or wait; PCCL_SOCKET_INPUT and PCCL_SOCKET_WOKEN end the call */
 };
 
 /*
- * Handles all pending events. libuv passes changes of its watched events to the system at the beginning of a turn, so
- * the last turn before a wait must not be the one that made them.
+ * Handles all pending events. libuv passes changes to its watched events to the system only in the next iteration, so
+ * an iteration that makes such changes must be followed by another one before the loop may wait.
  */
 static void handle(struct pccl_engine *engine)
 {
@@ -150,9 +150,9 @@ static void handle(struct pccl_engine *engine)
     pccl_engine_ring(engine);
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
-/* Returns the next stream whose pipe has input, in turn, or NULL. Sets *sockets if a stream has no pipe. */
+/* Returns the next stream, in turn, whose pipe has input, or NULL. Sets *sockets to true if any stream has no pipe. */
 static struct pccl_stream *find_input(struct pccl_engine *engine, bool *sockets)
 {
     struct pccl_stream *first = NULL, *next = NULL;
@@ -180,7 +180,7 @@ static struct pccl_stream *find_input(struct pccl_engine *engine, bool *sockets)
     return next ? next : first;
 }
 
-/* Looks at the sockets, of the loop and of the master. Returns true if the turn is over. */
+/* Handles input on the loop's sockets, and polls the other sockets of `wait`. Returns true if the call must end. */
 static bool look_at_sockets(struct turn *turn)
 {
     handle(turn->engine);
@@ -188,7 +188,7 @@ static bool look_at_sockets(struct turn *turn)
     return turn->news != 0;
 }
 
-/* Looks until nothing has happened for spin_us. Returns true if something has happened at all. */
+/* Polls until the call must end or nothing has happened for spin_us. Returns true if anything has happened. */
 static bool look(struct turn *turn)
 {
     struct pccl_engine *engine = turn->engine;
@@ -218,7 +218,7 @@ static bool look(struct turn *turn)
     return found;
 }
 
-/* Lets the other sides send wake-up bytes again. */
+/* Requests wake-up bytes from the other sides again. */
 static void rearm(const struct pccl_engine *engine)
 {
     for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
@@ -231,7 +231,7 @@ static void rearm(const struct pccl_engine *engine)
     }
 }
 
-/* Looks as long as that has paid lately, else now and then. */
+/* Polls before every wait while this succeeds; after repeated failures, only once in TRIED_EVERY waits. */
 static void look_if_it_pays(struct turn *turn)
 {
     struct pccl_engine *engine = turn->engine;
@@ -257,7 +257,7 @@ static void step(void *argument)
         look_if_it_pays(turn);
 }
 
-/* Sleeps until something happens. Returns false if the loop was taken from this driver. */
+/* Sleeps until an event or the deadline. Returns false if this driver has lost the loop. */
 static bool sleep_in(struct turn *turn, uint64_t deadline_us)
 {
     struct pccl_owner *owner = &turn->engine->owner;

@@ -30,8 +30,8 @@ enum pccl_status pccl_engine_add(struct pccl_engine *engine, const struct pccl_i
 /* ---- jobs ---- */
 
 /*
- * Queues a job for its events. Callbacks of the exchange only queue the job; its events are called after the exchange
- * has returned.
+ * Queues a job that has pending events. Callbacks of the exchange use this, so that events are called only after the
+ * exchange has returned.
  */
 static void note(struct pccl_engine *engine, struct pccl_engine_job *job)
 {
@@ -143,8 +143,8 @@ static uint32_t count_senders(const struct pccl_engine *engine)
 }
 
 /*
- * Measures all outgoing links at the end of an operation. For streams that have sent little since the last measurement,
- * this is cheap.
+ * Measures all outgoing links at the end of an operation. This is cheap for streams that have sent little since the
+ * last measurement.
  */
 static void measure_links(const struct pccl_engine *engine, const struct pccl_transfer *transfer)
 {
@@ -202,8 +202,8 @@ static void work_on(struct pccl_engine *engine, struct pccl_engine_job *job)
 /* ---- the thread ---- */
 
 /*
- * Changes the id of this peer. Connections of the old id that are still sending their goodbye must not use lanes of the
- * new one.
+ * Changes the id of this peer. First detaches all streams, because connections of the old id that are still sending
+ * their goodbyes must not use the lanes of the new id.
  */
 static void rename_self(struct pccl_engine *engine, const struct pccl_id *name)
 {
@@ -250,7 +250,7 @@ static void open_handles(struct pccl_engine *engine)
     engine->before_wait.data = engine;
 }
 
-/* Closes the handles of the engine. Wake-up bytes of the last good-byes are sent at once. */
+/* Closes the engine's handles. Wake-up bytes for the last goodbyes are no longer deferred. */
 static void close_handles(struct pccl_engine *engine)
 {
     engine->bells.is_off = true;

@@ -1,13 +1,15 @@
 /*
  * The engine: the data plane of a communicator. One thread with its own event loop transfers the data of the exchange
- * (collective/exchange.h) over the pool of connections to other peers. It never blocks or spins.
+ * (collective/exchange.h) over the pool of connections to other peers. It never spins, and blocks only
+ * to wait for events.
  *
- * The engine does not know the master, views or outcomes; its caller starts and stops jobs.
+ * The engine is independent of the master, views and outcomes; its caller starts and stops jobs.
  *
- * Threads: all functions may be called on any thread, also under the communicator's lock; they only queue requests and
- * wake the engine's thread. Events are called on the engine's thread without the engine's lock, so they may take the
- * communicator's lock and call these functions. "The engine's thread" is the owner of its loop: a caller
- * that waits may drive the loop for the thread (pccl_engine_drive), without the communicator's lock.
+ * Threads: unless stated otherwise, functions may be called on any thread, even under the communicator's lock; they
+ * only queue requests and wake the engine's thread. Events are called on the engine's thread without the engine's lock,
+ * so they may take the communicator's lock and call these functions. "The engine's thread" here means the owner of the
+ * loop: a waiting caller may drive the loop in place of the thread (pccl_engine_drive), without the communicator's
+ * lock.
  */
 #ifndef PCCL_DATA_ENGINE_H
 #define PCCL_DATA_ENGINE_H
@@ -92,7 +94,7 @@ struct pccl_engine_config {
     const struct pccl_kernels *kernels;
     size_t scratch_bytes_max, window_bytes;
     uint32_t linger_ms; /* time limit for sending goodbyes */
-    uint32_t spin_us;   /* time since the last news for which a driver looks before it sleeps; 0: never */
+    uint32_t spin_us;   /* time without events for which a driver polls before it sleeps; 0: no polling */
 };
 
 /* Starts the engine's thread. Returns 0, or a negative libuv error and a reason. */
@@ -115,14 +117,14 @@ void pccl_engine_admit(struct pccl_engine *engine, const struct pccl_id *members
 void pccl_engine_forget(struct pccl_engine *engine, const struct pccl_instance *instance);
 
 /*
- * Starts the operation. If it cannot be started, the event `failed` follows. drives: if the loop has no owner, the
- * thread is not woken. Then this returns true, and the caller must call pccl_engine_drive_begin or pccl_engine_release
- * soon.
+ * Starts the operation. If it cannot be started, the event `failed` follows. drives: the caller intends to drive
+ * the loop, so if the loop has no owner, the thread is not woken; the function then returns true, and the caller must
+ * soon call pccl_engine_drive_begin or pccl_engine_release.
  */
 bool pccl_engine_start(struct pccl_engine *engine, struct pccl_engine_job *job, bool drives);
 void pccl_engine_release(struct pccl_engine *engine);
 /*
- * Stops the job because the outcome is known. `released` follows soon, also if the job had failed. Call exactly once
+ * Stops the job because the outcome is known. `released` follows soon, even if the job had failed. Call exactly once
  * for each start.
  */
 void pccl_engine_stop(struct pccl_engine *engine, struct pccl_engine_job *job, enum pccl_job_end end);
@@ -148,29 +150,30 @@ PCCL_MUST_CHECK bool pccl_engine_holds(struct pccl_engine *engine, const struct 
                                        uint32_t slot);
 /*
  * Returns measurements of the outgoing connections to this peer: the smallest round trip (0: unknown) and the total
- * rate in bytes per second. They are made at the end of operations that have sent enough. `shared` is set if other
+ * rate in bytes per second. Operations that have sent enough end with a measurement. `shared` is set if other
  * links used the same line, so the link may carry more. Returns false if there was no measurement since the last call.
  */
 PCCL_MUST_CHECK bool pccl_engine_link_figures(struct pccl_engine *engine, const struct pccl_id *peer, uint32_t *rtt_us,
                                               uint64_t *rate, bool *shared);
 /*
- * Describes at most `max` connections: the open ones, with samples at most a second old, and then those that ended
- * last. Returns the total number. Waits only for the engine's lock.
+ * Describes at most `max` connections: the open ones, with samples at most a second old, and then the most
+ * recently ended ones. Returns the total number. Waits only for the engine's lock.
  */
 uint32_t pccl_engine_connections(struct pccl_engine *engine, struct pccl_telemetry_connection *connections,
                                  uint32_t max);
 
-/* ---- driving: a caller that waits runs the loop ---- */
+/* ---- driving: a waiting caller runs the loop ---- */
 
 /*
- * Asks the thread for the loop, to drive it. Returns false if the thread does not own it. After true, `wait` is woken
- * when the loop is free, and the caller must then call pccl_engine_drive_begin, or pccl_engine_release.
+ * Requests the loop from the thread, in order to drive it. Returns false if the thread does not own the loop. After
+ * true, `wait` is woken when the loop is free, and the caller must then call pccl_engine_drive_begin or
+ * pccl_engine_release.
  */
 PCCL_MUST_CHECK bool pccl_engine_ask(struct pccl_engine *engine, const struct pccl_socket_wait *wait);
 /*
- * Makes the calling thread the owner of the loop until pccl_engine_drive_end. Returns false if the loop has an owner.
- * `wait`: the same for each call, and valid until the engine is destroyed. promised: pccl_engine_start or
- * pccl_engine_ask has returned true, and this call redeems it.
+ * Makes the calling thread the owner of the loop until pccl_engine_drive_end. Returns false if the loop has an owner
+ * or cannot be added to `wait`, which must be the same in each call and valid until the engine is destroyed. promised:
+ * pccl_engine_start or pccl_engine_ask has returned true; this call fulfills the promise.
  */
 PCCL_MUST_CHECK bool pccl_engine_drive_begin(struct pccl_engine *engine, const struct pccl_socket_wait *wait,
                                              bool promised);
@@ -180,19 +183,19 @@ enum pccl_engine_drive {
     PCCL_DRIVE_LOST,  /* this thread no longer owns the loop */
 };
 /*
- * Runs the loop, events included, and sleeps, until one of these happens. Without locks. deadline_us: UINT64_MAX: none.
- * `fired` may be set by events; a thread that sets it must also wake `wait`, unless it is the driver's.
+ * Runs the loop, including its events, and sleeps in between, until one of these happens. Must be called without locks.
+ * deadline_us: UINT64_MAX means none. Events may set `fired`; any other thread that sets it must also wake `wait`.
  */
 PCCL_MUST_CHECK enum pccl_engine_drive pccl_engine_drive(struct pccl_engine *engine,
                                                          const struct pccl_socket_wait *wait, const atomic_bool *fired,
                                                          uint64_t deadline_us);
-/* Leaves the loop, if the calling thread still owns it, and wakes the thread if work is left that cannot wait. */
+/* Gives up the loop if the calling thread still owns it. Wakes the engine's thread for work that cannot wait. */
 void pccl_engine_drive_end(struct pccl_engine *engine);
 /* Wakes the thread, which then carries out requests that could have waited for the next driver. */
 void pccl_engine_wake(struct pccl_engine *engine);
 /*
- * Counts the times that a caller took the loop, and the times that the thread found work of which it should have been
- * told: always 0, unless there is a bug.
+ * Returns the number of times that a caller took the loop, and the number of times that the thread found work for which
+ * it should have been woken. The second number is 0 unless there is a bug.
  */
 void pccl_engine_counts(struct pccl_engine *engine, uint64_t *drives, uint64_t *rescues);
 

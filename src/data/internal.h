@@ -117,9 +117,9 @@ struct pccl_engine {
     uint64_t end_count;
 
     struct pccl_owner owner;
-    const struct pccl_socket_wait *watched_by; /* set of a driver that has the loop; NULL: none */
-    const struct pccl_socket_wait *asked_by;   /* the same set, constant once a driver has asked for the loop */
-    bool ended;                                /* the loop ends after the last good-bye */
+    const struct pccl_socket_wait *watched_by; /* wait set to which a driver has added the loop; NULL: none */
+    const struct pccl_socket_wait *asked_by;   /* the same set, constant once a driver has requested the loop */
+    bool ended;                                /* the loop ends after the last goodbye */
     struct pccl_reactor reactor;
     uv_prepare_t before_wait;
     uv_idle_t owing; /* active: a wake-up byte could not be sent */
@@ -195,7 +195,7 @@ void pccl_bundle_pause(struct pccl_bundle *bundle);
 /* Lets slow streams send, too, if the fast ones have taken no message for a while. */
 void pccl_bundles_lose_patience(struct pccl_engine *engine);
 
-/* Ends a visit: sets the watched events from the state of the stream, unless a driver looks for them. */
+/* Ends a visit: sets the watched events from the state of the stream, unless a driver polls for them. */
 void pccl_stream_watch(struct pccl_stream *stream);
 /* Handles the end of a message, or the point at which only the goodbye remains to be sent. */
 void pccl_stream_sent(struct pccl_stream *stream);
@@ -223,8 +223,8 @@ void pccl_stream_cut(struct pccl_stream *stream);
 /* Removes the stream from the exchange; a message being sent is completed with filler. */
 void pccl_stream_detach(struct pccl_stream *stream);
 /*
- * Asks the exchange, once for each waiting stream, whether it now has room for the stream's data or no longer needs it.
- * If `due_only` is true, asks only for streams whose data needs no room.
+ * Passes the refused message of each waiting stream to the exchange once more, because there may be room for its data
+ * now, or the data may no longer be needed. If `due_only` is true, does this only for data that needs no room.
  */
 void pccl_streams_resume(struct pccl_engine *engine, bool due_only);
 /* Sends messages that are ready and calls pending events. Must follow every use of the exchange. */

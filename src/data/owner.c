@@ -3,8 +3,8 @@
 #include "net/clock.h"
 
 enum {
-    LOOK_US = 2000,       /* a parked thread takes a loop that had no driver for this time */
-    DOZE_MAX_US = 100000, /* longest sleep of a parked thread while one driver keeps the loop */
+    LOOK_US = 2000,       /* time without a driver after which the parked thread takes the loop */
+    DOZE_MAX_US = 100000, /* longest sleep of the parked thread while a driver has the loop */
 };
 
 int pccl_owner_init(struct pccl_owner *owner)
@@ -30,14 +30,14 @@ static bool has_driver(const struct pccl_owner *owner)
     return owner->is == PCCL_OWNER_STEPS || owner->is == PCCL_OWNER_WAITS;
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static bool is_driver(const struct pccl_owner *owner)
 {
     uv_thread_t self = uv_thread_self();
     return has_driver(owner) && uv_thread_equal(&self, &owner->driver);
 }
 
-/* Makes the parked thread take the loop, unless a driver is faster. Under the lock. */
+/* Makes the parked thread take the loop, unless a driver takes it first. Caller holds the lock. */
 static void want_thread(struct pccl_owner *owner)
 {
     owner->urgent = true;
@@ -47,7 +47,7 @@ static void want_thread(struct pccl_owner *owner)
 
 /* ---- requests ---- */
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static bool request(struct pccl_owner *owner, enum pccl_owner_haste haste, bool *promised)
 {
     owner->requests = true;
@@ -187,7 +187,10 @@ void pccl_owner_decline(struct pccl_owner *owner)
     uv_mutex_unlock(&owner->lock);
 }
 
-/* Sleeps while a driver has the loop, for longer each time. Takes the loop from one that does not return. */
+/*
+ * Sleeps while a driver has the loop, longer each time. If the driver has slept through the longest of these periods
+ * although the loop has input, takes the loop from it.
+ */
 static void doze(struct pccl_owner *owner, uint64_t *us, const struct pccl_owner_calls *calls)
 {
     uint64_t turn = owner->turn;
@@ -200,14 +203,14 @@ static void doze(struct pccl_owner *owner, uint64_t *us, const struct pccl_owner
     *us = passed && has_driver(owner) ? (*us * 2 < DOZE_MAX_US ? *us * 2 : DOZE_MAX_US) : LOOK_US;
 }
 
-/* Returns the time after which the thread takes a loop without a driver, from now on. */
+/* Returns the time that remains until the thread takes a loop without a driver. */
 static uint64_t left_us(const struct pccl_owner *owner)
 {
     uint64_t due_us = owner->left_us + LOOK_US, now_us = pccl_now_us();
     return due_us > now_us ? due_us - now_us : 0;
 }
 
-/* Under the lock. */
+/* Caller holds the lock. */
 static enum pccl_owner_return sleep_until_wanted(struct pccl_owner *owner, const struct pccl_owner_calls *calls)
 {
     enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
@@ -232,7 +235,7 @@ enum pccl_owner_return pccl_owner_park(struct pccl_owner *owner, bool is_busy, c
     enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
     uv_mutex_lock(&owner->lock);
     bool asked = owner->asked;
-    owner->asked = asked && owner->requests; /* they are handled first */
+    owner->asked = asked && owner->requests; /* requests must be handled before the thread parks */
     if (owner->is == PCCL_OWNER_GONE) {
         returns = PCCL_OWNER_ENDS;
     } else if (asked && !owner->requests && (owner->promises > 0 || !is_busy)) {

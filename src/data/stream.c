@@ -1,6 +1,6 @@
 /*
  * Streams. A stream connects a channel, which transfers bytes, with the exchange, which interprets them. Either the
- * other side ends it, which is detected while reading (`end`), or the caller (`pccl_stream_leave`).
+ * other side ends a stream, which is detected while reading (`end`), or the caller does (`pccl_stream_leave`).
  *
  * If the caller closes the connection in the middle of a payload, the rest is sent from the caller's memory as long as
  * the operation exists, because the other side accepts a complete segment. Filler is allowed only for a stopped
@@ -67,7 +67,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     }
     if (handover->pipe) {
         pccl_pipe_copy_with(handover->pipe, &copier);
-        pccl_pipe_prepare(handover->pipe); /* on the thread that has made the connection */
+        pccl_pipe_prepare(handover->pipe); /* here, so that the engine's thread need not */
         pccl_pipe_defer(handover->pipe, &engine->bells);
     }
     pccl_channel_adopt(&stream->channel, handover);
@@ -97,7 +97,7 @@ static void give_back(struct pccl_stream *stream)
 
 /*
  * Ends the stream after the other side ended it or it broke. If this peer has caused the end, `how` is
- * PCCL_LINK_UNREACHABLE, which is not evidence of a death.
+ * PCCL_LINK_UNREACHABLE, which does not count as evidence that the other peer has died.
  */
 static void end(struct pccl_stream *stream, enum pccl_link_end how, bool purposely)
 {
@@ -391,7 +391,7 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only)
     engine->resuming = false;
 }
 
-/* Lets the loop turn without a wait; the wake-up bytes that could not be sent are tried again before its next wait. */
+/* Stops the idle handle, which has kept the loop from waiting. before_wait then retries the unsent wake-up bytes. */
 static void on_owing(uv_idle_t *owing) { (void)uv_idle_stop(owing); }
 
 static bool may_resume(const struct pccl_engine *engine)
@@ -414,7 +414,7 @@ void pccl_engine_flush(struct pccl_engine *engine)
             *first = bundle->next_writable;
             bundle->writable = false;
             pccl_bundle_pump(engine, bundle);
-        } else if (engine->noted) { /* other peers wait for data, and the caller also for them */
+        } else if (engine->noted) { /* reported only after sending, because other peers wait for the data */
             struct pccl_engine_job *job = engine->noted;
             engine->noted = job->next_noted;
             pccl_engine_ring(engine);

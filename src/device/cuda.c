@@ -127,7 +127,7 @@ enum pccl_status pccl_device_check(struct pccl_device *device, const void *point
         status = attribute(device->cuda, PCCL_CUDA_RANGE_SIZE, pointer, &size, reason);
     if (status != PCCL_OK)
         return status;
-    /* An inconsistent answer of the driver is treated as out of range. */
+    /* An inconsistent answer from the driver is treated as out of range. */
     uint64_t before = address >= start ? address - start : UINT64_MAX;
     uint64_t behind = before <= size ? size - before : 0;
     if (bytes <= behind)

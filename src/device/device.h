@@ -36,7 +36,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_device_cuda(struct pccl_device **device, s
  */
 PCCL_MUST_CHECK enum pccl_status pccl_device_over(const struct pccl_cuda_driver *driver, struct pccl_device **device,
                                                   struct pccl_text *reason);
-void pccl_device_close(struct pccl_device *device); /* only for devices of pccl_device_over */
+void pccl_device_close(struct pccl_device *device); /* only for devices opened by pccl_device_over */
 
 /*
  * Checks that the whole range is in one allocation of device memory or managed memory. Returns ARGUMENT with a reason
