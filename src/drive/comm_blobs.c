@@ -381,7 +381,7 @@ static void go_on(struct pccl_communicator *comm, struct pccl_comm_op *operation
     struct lengths lengths;
     comm->operations.due = NULL;
     if (operation->decided)
-        return; /* the machine broke */
+        return; /* the state machine broke */
     read_lengths(operation, blobs, &lengths);
     operation->status = check(operation, &lengths, &operation->reason);
     if (operation->status == PCCL_OK && !lengths.are_all) {

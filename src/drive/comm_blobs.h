@@ -1,7 +1,7 @@
 /*
- * Collectives on blobs, whose lengths only their owners know. Each one runs two operations of the machine (PROTOCOL
- * 5.8): a tiny one exchanges the lengths, and also the blobs if all of them are short; otherwise a bulk one then
- * transfers the blobs.
+ * Collectives on blobs, whose lengths only their owners know. Each one runs two operations of the state machine
+ * (PROTOCOL 5.8): a tiny one exchanges the lengths, and also the blobs if all of them are short; otherwise a bulk one
+ * then transfers the blobs.
  */
 #ifndef PCCL_DRIVE_COMM_BLOBS_H
 #define PCCL_DRIVE_COMM_BLOBS_H

@@ -1,4 +1,4 @@
-/* An invariant may also break in functions called here, so everything in this file can be run again. */
+/* An invariant may also break in the functions called here, so every function of this file can run again. */
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
@@ -44,7 +44,7 @@ void pccl_caller_broke(struct pccl_caller *caller)
     pccl_comm_describe_forget_waiter(comm, &caller->waiter);
     pccl_comm_ops_forget_waiter(comm, &caller->waiter);
     pccl_comm_jobs_abandon(comm, &caller->waiter);
-    if (!pccl_guard_run(end_all, comm)) /* an invariant broke in the machine, too; no goodbye is sent */
+    if (!pccl_guard_run(end_all, comm)) /* an invariant broke in the state machine, too; no goodbye is sent */
         (void)pccl_guard_run(end_all, comm);
     if (!comm->started)
         (void)pccl_guard_run(close_listener, comm); /* no thread is left to accept connections */

@@ -21,11 +21,11 @@ struct pccl_call_slot {
 /* Returns the part of the config, without names, that is the same for all workers of a communicator. */
 struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm,
                                                   void (*broken)(void *comm, struct pccl_worker *worker));
-/* Waits for the end of a call that the machine has accepted, and returns its status. */
+/* Waits for the end of a call that the state machine has accepted, and returns its status. */
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
 /* Waits for the end of a call. Releases the lock to run its worker whenever the worker has work. */
 void pccl_comm_serve_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
-/* Records the status of a call that the machine has ended, ends its worker and wakes its thread. */
+/* Records the status of a call that the state machine has ended, ends its worker and wakes its thread. */
 void pccl_comm_call_done(struct pccl_communicator *comm, struct pccl_call_slot *slot, enum pccl_status status);
 /* Removes all references to this waiter. */
 void pccl_comm_calls_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);

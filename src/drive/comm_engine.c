@@ -1,4 +1,4 @@
-/* Events of the engine. They run on the engine's thread, take the communicator's lock and step the machine. */
+/* Events of the engine. They run on the engine's thread, take the communicator's lock and step the state machine. */
 #include "config/errors.h"
 #include "drive/communicator.h"
 #include "drive/comm_engine.h"

@@ -25,8 +25,8 @@ static enum pccl_status found_alone(struct pccl_communicator *comm, const struct
 }
 
 /*
- * Determines why the machine rejected a list of members. Ids come from member lists, so an id that belongs to no member
- * is assumed to belong to a departed peer. The status is the same that the master would return.
+ * Determines why the state machine rejected a list of members. Ids come from member lists, so an id that belongs to no
+ * member is assumed to belong to a departed peer. The status is the same that the master would return.
  */
 static enum pccl_status check_list(const struct pccl_communicator *comm, const struct pccl_founding *founding,
                                    struct pccl_text *reason)

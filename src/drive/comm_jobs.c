@@ -1,6 +1,6 @@
 /*
- * Operations in the engine. This file is below the machine: effects of the machine start and stop jobs, and this file
- * does not step the machine.
+ * Operations in the engine. This layer is below the state machine: effects of the state machine start and stop jobs
+ * here, and this file does not step the state machine.
  */
 #include "drive/comm_jobs.h"
 #include "drive/communicator.h"
@@ -167,7 +167,7 @@ struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, s
     struct pccl_transfer_config *config = &job->job.config;
     config->descriptor = *descriptor;
     config->cost = all->cost;
-    if (pccl_collective_has_root(descriptor->collective)) /* the machine refuses a root that is not a member */
+    if (pccl_collective_has_root(descriptor->collective)) /* the state machine refuses a root that is not a member */
         config->root = pccl_id_find(all->ring, all->count, &descriptor->root);
     config->tells_arrivals = operation->arrivals.show != NULL;
     config->factor = args->factor;
@@ -231,7 +231,7 @@ void pccl_comm_op_jobs_stop(struct pccl_communicator *comm)
 void pccl_comm_op_job_await(struct pccl_communicator *comm, const struct pccl_comm_op *operation)
 {
     pccl_comm_flush(comm);
-    pccl_engine_wake(comm->data.engine); /* a parked thread need not have seen the stop yet */
+    pccl_engine_wake(comm->data.engine); /* a parked thread may not have handled the stop yet */
     while (operation->job)
         uv_cond_wait(&comm->changed, &comm->lock);
 }
@@ -264,7 +264,7 @@ void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op)
     struct pccl_comm_op *operation = op->user;
     struct pccl_comm_op_job *job = operation->job;
     if (!job)
-        return; /* the job could not be allocated; the machine is notified after the step */
+        return; /* the job could not be allocated; the state machine is notified after the step */
     if (op->from_any) {
         operation->members->ids[0] = job->ring[0] = op->descriptor.root;
         job->job.config.descriptor = op->descriptor;

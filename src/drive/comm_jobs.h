@@ -19,7 +19,7 @@ struct pccl_comm_op_job {
     uint32_t *positions;            /* positions of the config; a restart changes them */
     bool started, stopped, at_rest;
     bool restarts;       /* true if the job must start again once released, unless the operation has been decided */
-    uint64_t started_us; /* time of the machine's step that last started the job */
+    uint64_t started_us; /* time of the state machine's step that last started the job */
     uint64_t entry;      /* number of the operation in the recorder; 0 until the operation has ended */
     struct pccl_comm_op_job *previous, *next;
     struct pccl_telemetry_flow telemetry[]; /* telemetry of the job's flows, written by the engine */
@@ -29,12 +29,12 @@ struct pccl_comm_data {
     struct pccl_engine *engine;    /* NULL until started */
     struct pccl_comm_op_job *jobs; /* list of jobs that have not been released */
     bool caller_drives;            /* the launch in progress is followed by a wait on the same thread */
-    bool wants_loop;               /* this wait shall run the engine's loop */
-    bool promised;                 /* the loop waits for it (pccl_engine_start) */
+    bool wants_loop;               /* the wait that follows must drive the engine's loop */
+    bool promised;                 /* this thread has promised to drive the loop soon (pccl_engine_start) */
 };
 
-/* ---- effects of the machine ---- */
-/* Ends the caller's operation when the machine's operation is decided, unless a second one follows. */
+/* ---- effects of the state machine ---- */
+/* Ends the caller's operation when the state machine's operation is decided, unless a second one follows. */
 void pccl_comm_effect_op_decided(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_start(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_stop(void *context, struct pccl_peer_op *op);
@@ -42,8 +42,8 @@ void pccl_comm_effect_op_restart(void *context, struct pccl_peer_op *op);
 void pccl_comm_effect_op_gone(void *context, const struct pccl_instance *instance);
 void pccl_comm_effect_ring_changed(void *context, const struct pccl_id *ring, uint32_t count);
 /*
- * Creates a job for an operation over the current ring of its group or, for a send, between the two peers. The machine
- * starts it during the launch. Returns NULL if out of memory.
+ * Creates a job for an operation over the current ring of its group or, for a send, between the two peers. The state
+ * machine starts it during the launch. Returns NULL if out of memory.
  */
 struct pccl_comm_op_job *pccl_comm_op_job_make(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                const struct pccl_op_args *args);
@@ -62,7 +62,7 @@ void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *o
 /* Ends an operation whose outcome is known. Call once. */
 void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation);
 
-/* Fails all undecided operations after the machine broke. */
+/* Fails all undecided operations after the state machine broke. */
 void pccl_comm_ops_give_up(struct pccl_communicator *comm);
 /* Records that the engine no longer needs the buffers of a successful job. */
 void pccl_comm_job_rests(struct pccl_communicator *comm, struct pccl_comm_op_job *job);

@@ -2,10 +2,10 @@
  * Links to other peers: each has an outgoing direction, which this peer dials, and an incoming one, which it accepts.
  * Every connection begins with link_hello and the answer; after that the engine owns it.
  *
- * The machine sees one link in each direction, which is up while it has any connection. The machine requests the first
- * connection (slot 0) and receives its result; the other slots are dialed in the background, also after they end. The
- * machine is notified when the last connection has ended, or when a connection detects that the other host is silent,
- * because that is evidence.
+ * The state machine sees one link in each direction, which is up while it has any connection. The state machine
+ * requests the first connection (slot 0) and receives its result; the other slots are dialed in the background, and
+ * redialed when they end. The state machine is notified when the last connection has ended, or when a connection
+ * detects that the other host is silent, because this is evidence of a death.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"
@@ -65,8 +65,8 @@ static void link_up(struct pccl_comm_link *link, bool incoming, uint32_t rtt_us)
 }
 
 /*
- * Reports to the machine that one direction of the link is down. `rejected` is the reason why a message was invalid, or
- * NULL.
+ * Reports to the state machine that one direction of the link is down. `rejected` is the reason why a message was
+ * invalid, or NULL.
  */
 static void link_down(struct pccl_comm_link *link, bool incoming, enum pccl_link_end how, bool purposely,
                       const struct pccl_text *rejected)
@@ -196,7 +196,7 @@ static void take_ring_link(struct pccl_communicator *comm, struct pccl_connectio
     else
         end_gone(link, hello->slot);
     if (before && !link->incoming)
-        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* closed by this peer: no evidence */
+        link_down(link, true, PCCL_LINK_UNREACHABLE, false, NULL); /* closed by this peer, so no evidence of a death */
 }
 
 static void greet(struct pccl_communicator *comm, struct pccl_connection *connection,
@@ -277,7 +277,7 @@ uint32_t pccl_comm_pool_size(const struct pccl_communicator *comm, uint32_t rtt_
     return rtt_us < PCCL_LONG_PATH_RTT_US ? 1 : LONG_PATH_SLOTS;
 }
 
-/* Handles the result of a dial that the machine requested. */
+/* Handles the result of a dial that the state machine requested. */
 static void asked_dial_over(struct pccl_comm_link *link, bool is_accepted, enum pccl_link_end how, uint32_t rtt_us)
 {
     link->asked = false;

@@ -1,6 +1,6 @@
 /*
- * Links to other peers: dialing, accepting and connection pools. Caller holds the lock. Effects of the machine only set
- * flags and queue the link; the loop then does the work.
+ * Links to other peers: dialing, accepting and connection pools. Caller holds the lock. Effects of the state machine
+ * only set flags and queue the link; the loop then does the work.
  */
 #ifndef PCCL_DRIVE_COMM_LINKS_H
 #define PCCL_DRIVE_COMM_LINKS_H
@@ -32,7 +32,7 @@ struct pccl_comm_link {
     bool dial, close_outgoing, close_incoming; /* actions requested by effects, which the loop still has to perform */
     bool queued;
     struct pccl_comm_link *next_queued;
-    /* Slots other than 0, which the machine does not know: */
+    /* Slots other than 0, which the state machine does not see: */
     uint32_t wanted; /* number of slots that the outgoing direction should have, including slot 0 */
     uint32_t pause_ms;
     uint64_t troubled_us; /* time when one of these slots last ended or could not be dialed */
@@ -68,7 +68,7 @@ void pccl_comm_link_accepted(void *owner, struct pccl_connection *connection);
 /* Handles a failure of the listener to accept a connection. */
 void pccl_comm_links_starved(void *owner, int error);
 extern const struct pccl_connection_events pccl_comm_link_events;
-/* ---- effects of the machine ---- */
+/* ---- effects of the state machine ---- */
 void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                 const struct pccl_address *candidates, uint32_t count);
 void pccl_comm_effect_close_link(void *context, const struct pccl_id *peer, bool incoming);

@@ -1,13 +1,13 @@
 /*
- * Steps of the machine are guarded. If an invariant breaks in a step, the machine is given up, all waiting calls end
- * with an internal error, and the communicator can only be destroyed. If an invariant breaks elsewhere, the same
- * happens, but the intact machine first leaves the run.
+ * Steps of the state machine are guarded. If an invariant breaks in a step, the state machine is abandoned, all waiting
+ * calls end with an internal error, and the communicator can only be destroyed. If an invariant breaks elsewhere, the
+ * same happens, but the intact state machine first leaves the run.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"
 #include "net/guard.h"
 
-/* ---- the end of the machine ---- */
+/* ---- the end of the state machine ---- */
 
 static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot)
 {
@@ -15,7 +15,7 @@ static void end_call(struct pccl_communicator *comm, struct pccl_call_slot *slot
         pccl_comm_call_done(comm, slot, PCCL_INTERNAL);
 }
 
-/* Does not free the machine, because its memory cannot be trusted. */
+/* Does not free the state machine, because its memory cannot be trusted. */
 void pccl_comm_give_up(struct pccl_communicator *comm)
 {
     comm->defect = true;

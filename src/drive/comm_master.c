@@ -162,7 +162,7 @@ void pccl_comm_master_arm(struct pccl_comm_master *master)
 void pccl_comm_master_say_last(struct pccl_comm_master *master)
 {
     for (struct pccl_connection *last = master->closing; last; last = last->next_dirty) {
-        (void)pccl_connection_flush(last); /* includes the machine's goodbye */
+        (void)pccl_connection_flush(last); /* includes the state machine's goodbye */
         pccl_socket_shutdown_write(last->channel.socket);
     }
 }

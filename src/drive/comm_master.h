@@ -1,6 +1,6 @@
 /*
- * The connection to the master. Caller holds the lock. Effects of the machine only set flags; the loop then does the
- * work.
+ * The connection to the master. Caller holds the lock. Effects of the state machine only set flags; the loop then does
+ * the work.
  */
 #ifndef PCCL_DRIVE_COMM_MASTER_H
 #define PCCL_DRIVE_COMM_MASTER_H
@@ -36,7 +36,7 @@ static inline bool pccl_comm_master_has_notes(const struct pccl_comm_master *mas
 }
 /* Does the work that effects have requested, until there is no more. Runs on the loop. */
 void pccl_comm_master_apply(struct pccl_communicator *comm);
-/* ---- effects of the machine ---- */
+/* ---- effects of the state machine ---- */
 void pccl_comm_effect_dial_master(void *context);
 void pccl_comm_effect_close_master(void *context);
 void pccl_comm_effect_send_master(void *context, const uint8_t *bytes, size_t length);

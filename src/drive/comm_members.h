@@ -14,7 +14,7 @@ struct pccl_comm_members {
     uint32_t references, count;
     uint32_t rank;        /* rank of this peer; `count` if this peer is not in the list */
     struct pccl_id self;  /* shared list: id of this peer when it received the list */
-    uint64_t number;      /* shared list: number that the machine has given to the list */
+    uint64_t number;      /* shared list: its number, assigned by the state machine */
     struct pccl_id ids[]; /* ids in order of ranks; constant in a shared list */
 };
 

@@ -1,6 +1,6 @@
 /*
- * Effects of the machine that only the loop can carry out. They run inside a step, under the lock and on any thread,
- * and only record the work.
+ * Effects of the state machine that only the loop can carry out. They run inside a step, under the lock and on any
+ * thread, and only record the work.
  */
 #include "drive/communicator.h"
 #include "drive/comm_links.h"

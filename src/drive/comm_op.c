@@ -103,15 +103,15 @@ struct kind {
     enum pccl_status (*check)(const struct launching *l);
     /* Fills in the root of a collective that has one. Returns ARGUMENT with a reason. */
     enum pccl_status (*find_root)(const struct launching *l);
-    /* Explains why the machine refused the launch; may be NULL. */
+    /* Explains why the state machine refused the launch; may be NULL. */
     void (*explain)(const struct launching *l, enum pccl_status status);
     bool shares_tags;  /* several operations may have one tag, and get other names */
-    bool starts_alone; /* may be launched alone if other peers are on their way, and continues when they are here */
+    bool starts_alone; /* may be launched by a lone peer while others are joining; continues once they have joined */
 };
 
 /*
- * Makes the checks that precede a step of the machine: connected, group open, tag unused. Returns OK or a status with a
- * reason.
+ * Makes the checks that precede a step of the state machine: connected, group open, tag unused. Returns OK or a status
+ * with a reason.
  */
 static enum pccl_status may_launch(const struct launching *l)
 {
@@ -352,7 +352,7 @@ static enum pccl_status step(struct pccl_communicator *comm, struct pccl_comm_op
     if (status == PCCL_OK)
         operation->op = event.op;
     else if (operation->job && operation->job->started)
-        pccl_comm_op_job_await(comm, operation); /* the machine broke in this step and stopped the job */
+        pccl_comm_op_job_await(comm, operation); /* the state machine broke in this step and stopped the job */
     return status;
 }
 
@@ -392,12 +392,12 @@ static enum pccl_status make_job(struct launching *l)
     return made ? PCCL_OK : PCCL_MEMORY;
 }
 
-/* Launches the operation in the machine. After a failure, the engine does not have its job. */
+/* Launches the operation in the state machine. After a failure, the engine does not have its job. */
 static enum pccl_status ask_machine(struct launching *l)
 {
     uint8_t made[PCCL_TINY_BYTES_MAX];
     if (l->handle->group && !l->handle->group->subgroup)
-        return PCCL_TOO_FEW_PEERS; /* the machine does not know groups of one member */
+        return PCCL_TOO_FEW_PEERS; /* the state machine has no groups of one member */
     if (l->args->launch.payload && pccl_contribution_make(l->args, l->operation, made, l->args->launch.payload_bytes))
         l->args->launch.payload = made;
     enum pccl_status status = step(l->handle->comm, l->operation, &l->args->launch);

@@ -27,8 +27,8 @@ struct pccl_comm_arrivals {
 };
 
 /*
- * Functions of an operation that consists of two operations of the machine. The first is launched with a flag that
- * permits the second; `goes_on` is set while the second may follow. Caller holds the lock.
+ * Functions of an operation that consists of two operations of the state machine. The first is launched with a flag
+ * that permits the second; `goes_on` is set while the second may follow. Caller holds the lock.
  */
 struct pccl_comm_composition {
     /*
@@ -58,11 +58,11 @@ struct pccl_comm_op {
     uint64_t name; /* unique within the handle: the tag, or another number for a send or a new group */
     uint64_t tag;  /* 0 for a new group */
     /*
-     * Operation of the machine, with the outcome; owned if `detached`. NULL if this peer is alone, or if the operation
-     * failed only at this peer.
+     * Operation of the state machine, with the outcome; owned if `detached`. NULL if this peer is alone, or if the
+     * operation failed only at this peer.
      */
     struct pccl_peer_op *op;
-    bool detached;                 /* true once the machine is gone */
+    bool detached;                 /* true once the state machine is gone */
     struct pccl_departed departed; /* if `detached`: the peers that left during the operation */
     enum pccl_status status;       /* a failure at this peer, which overrides the outcome; otherwise OK */
     struct pccl_text reason;       /* reason for this failure */
@@ -74,12 +74,12 @@ struct pccl_comm_op {
     struct pccl_comm_feedback *feedback;          /* NULL without error feedback */
     const struct pccl_comm_composition *composed; /* NULL for a single operation, or if given up before `begin` */
     void *part;                                   /* owned by `composed` */
-    bool goes_on; /* another operation of the machine follows when the current one commits */
+    bool goes_on; /* another operation of the state machine follows when the current one commits */
     struct pccl_comm_arrivals arrivals;
     bool decided; /* the outcome is known */
     bool over;    /* decided, and the buffers belong to the caller again: an await returns at once; never cleared */
     bool awaited; /* true while a thread awaits the operation */
-    uint64_t wait_expires_us; /* time when the machine is notified that no thread waits; 0: nothing to report */
+    uint64_t wait_expires_us; /* time when the state machine is notified that no thread waits; 0: nothing to report */
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;
     struct pccl_comm_op *next_over;
@@ -172,7 +172,7 @@ void pccl_comm_op_abort(struct pccl_communicator *comm, const struct pccl_comm_o
 void pccl_comm_ops_abort(struct pcclComm_t *handle);
 /* Waits until all operations of this handle are over, and releases them. No thread may await them or launch more. */
 void pccl_comm_ops_drop(struct pccl_communicator *comm, const struct pcclComm_t *handle);
-/* Reports to the machine that threads have stopped awaiting operations. Called regularly. */
+/* Reports to the state machine that threads have stopped awaiting operations. Called regularly. */
 void pccl_comm_ops_expire_waits(struct pccl_communicator *comm);
 
 #endif

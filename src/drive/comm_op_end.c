@@ -149,7 +149,7 @@ void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm
 {
     operation->awaited = true;
     if (operation->wait_expires_us)
-        cancel_wait_expiry(comm, operation); /* for the machine, this thread is still waiting */
+        cancel_wait_expiry(comm, operation); /* for the state machine, this thread is still waiting */
     else if (!operation->decided)
         report_awaited(comm, operation, true);
 }

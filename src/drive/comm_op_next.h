@@ -1,5 +1,5 @@
 /*
- * Second operation of the machine for one operation of a caller. It follows when the first operation, which was
+ * Second operation of the state machine for one operation of a caller. It follows when the first operation, which was
  * launched with a flag that permits this, has committed (`goes_on`). Caller holds the communicator's lock.
  */
 #ifndef PCCL_DRIVE_COMM_OP_NEXT_H

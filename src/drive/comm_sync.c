@@ -1,6 +1,6 @@
 /*
- * Connects the machine with the synchronizer, which transfers shared state (sync/synchronizer.h). The synchronizer runs
- * on the thread of the call; the machine and the control thread pass it input under the lock.
+ * Connects the state machine with the synchronizer, which transfers shared state (sync/synchronizer.h). The
+ * synchronizer runs on the thread of the call; the state machine and the control thread pass it input under the lock.
  */
 #include "drive/communicator.h"
 #include "drive/comm_machine.h"
@@ -47,8 +47,8 @@ void pccl_comm_on_touching(void *context)
 }
 
 /*
- * Plans arrive under the lock, so a report belongs either to the machine's current plan or to one that is known to be
- * older.
+ * Plans arrive under the lock, so a report belongs either to the state machine's current plan or to one that is known
+ * to be older.
  */
 void pccl_comm_on_proven(void *context, const struct pccl_proof *proof)
 {

@@ -76,7 +76,7 @@ void pccl_comm_telemetry_decided(struct pccl_communicator *comm, const struct pc
 {
     const struct pccl_peer_op *op = operation->op;
     struct pccl_recorder *recorder = comm->telemetry.recorder;
-    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen, so other peers do not know it */
+    if (!op || op->instance.pair == PCCL_OPEN_PAIR) /* no sender is chosen, so other peers cannot identify it */
         return;
     struct pccl_recorder_entry *entry = add_ended(&comm->telemetry, operation);
     describe(entry, operation);

@@ -1,5 +1,5 @@
 /*
- * Connects the machine with the measurer, which tests paths on the thread of the call (measure/measurer.h). Also
+ * Connects the state machine with the measurer, which tests paths on the thread of the call (measure/measurer.h). Also
  * requests the topology report from the master.
  */
 #include "drive/communicator.h"
@@ -72,7 +72,7 @@ void pccl_comm_effect_described(void *context, const struct pccl_bytes *text)
     pccl_comm_describe_over(comm, &comm->topology, status);
 }
 
-/* Waits for the machine's answer. Returns false if the deadline has passed. */
+/* Waits for the state machine's answer. Returns false if the deadline has passed. */
 static bool await_answer(struct pccl_communicator *comm, uint64_t deadline_us)
 {
     struct pccl_comm_description *description = &comm->topology.description;

@@ -14,7 +14,7 @@ struct pccl_communicator;
 /* Request for the master's report on the links of the group. */
 struct pccl_comm_description {
     bool outstanding; /* a thread waits for the answer */
-    bool asked;       /* the machine has not answered yet, and accepts no other request until then */
+    bool asked;       /* the state machine has not answered yet, and accepts no other request until then */
     enum pccl_status status;
     char *text; /* owned; NULL without an answer */
     size_t length;

@@ -1,8 +1,8 @@
 /*
- * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the machine, so
- * that an answer reaches its caller without a switch to the control thread. The control thread handles the connection's
- * input only while there is no leader. If it waits for an operation that it has just launched, it also drives the
- * engine's loop, in the same wait. The other threads wait on condition variables.
+ * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the state
+ * machine, so that an answer reaches its caller without a switch to the control thread. The control thread handles the
+ * connection's input only while there is no leader. A leader that waits for an operation that it has just launched also
+ * drives the engine's loop in the same wait. The other threads wait on condition variables.
  */
 #include "drive/comm_wait.h"
 #include "drive/comm_callers.h"
@@ -46,7 +46,7 @@ static void take_out(struct pccl_communicator *comm, const struct pccl_waiter *w
     }
 }
 
-/* Leaves the operation that was launched for a driver to the engine's thread. */
+/* Withdraws this thread's promise to drive, so that the engine's thread carries out the operation. */
 static void keep_promise(struct pccl_communicator *comm)
 {
     if (comm->data.promised)
@@ -70,14 +70,14 @@ static void wait_for_signal(struct pccl_communicator *comm, struct pccl_waiter *
     take_out(comm, waiter);
 }
 
-/* A driver that looks without a wait reads the master's input alone. */
+/* Hides the master's input from the control thread while this thread drives and polls for that input itself. */
 static void hide_input(struct pccl_communicator *comm, const struct pccl_waiter *waiter)
 {
     if (waiter->drives && comm->params.spin_us > 0)
         pccl_connection_hide_input(comm->master.connection, true);
 }
 
-/* Takes the engine's loop for an operation that this thread has just launched, or asks for it. */
+/* Takes or requests the engine's loop for the operation that this thread has just launched. */
 static void begin_driving(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     struct pccl_comm_data *data = &comm->data;
@@ -89,7 +89,7 @@ static void begin_driving(struct pccl_communicator *comm, struct pccl_waiter *wa
     hide_input(comm, waiter);
 }
 
-/* Takes the loop if the thread has left it. */
+/* Takes the requested loop if the engine's thread has released it. */
 static void drive_if_free(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (!waiter->asks)
@@ -101,7 +101,7 @@ static void drive_if_free(struct pccl_communicator *comm, struct pccl_waiter *wa
     hide_input(comm, waiter);
 }
 
-/* The thread is not in the loop. */
+/* Gives up the loop or the request for it. This thread must not be in the loop. */
 static void end_driving(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     if (waiter->drives)

@@ -14,10 +14,10 @@ struct pccl_communicator;
 
 /* A thread's waiter, which is part of its caller (comm_callers.h). Used under the lock. */
 struct pccl_waiter {
-    atomic_bool fired; /* set under the lock; a driver reads it without */
-    bool leads;        /* its thread reads the master's connection itself */
-    bool drives;       /* it also runs the engine's loop, in which it may be without the lock */
-    bool asks;         /* it has asked for a step of the loop */
+    atomic_bool fired; /* set under the lock; a driver reads it without the lock */
+    bool leads;        /* the thread reads the master's connection itself */
+    bool drives;       /* the thread also drives the engine's loop, and may be in it without the lock */
+    bool asks;         /* the thread has requested the engine's loop */
     uv_cond_t cond;
     bool has_cond;
     struct pccl_waiter *next;

@@ -1,6 +1,6 @@
 /*
  * Lifecycle of a communicator: its control thread, its machine and its end. This is the only file that connects all
- * modules with the machine's effects and with the loop; it does not know their details.
+ * modules with the state machine's effects and with the loop, without depending on their details.
  */
 #include "drive/communicator.h"
 #include "drive/comm_broken.h"
@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Does the work that the machine's effects have requested. */
+/* Does the work that the state machine's effects have requested. */
 static void apply_notes(struct pccl_communicator *comm)
 {
     for (;;) {
@@ -253,7 +253,7 @@ static enum pccl_status open_listener(struct pccl_communicator *comm, struct pcc
                                             .accepted = pccl_comm_link_accepted,
                                             .starved = pccl_comm_links_starved};
     int error = UV_EAFNOSUPPORT;
-    /* "::" accepts IPv4 too; the next address is the IPv4 one, for hosts without IPv6. */
+    /* "::" accepts IPv4, too; the next address is the IPv4 one, for hosts without IPv6. */
     bool any = comm->params.bind_address[0] == 0;
     for (uint32_t i = 0; i < (any ? count : 1) && error == UV_EAFNOSUPPORT; i++)
         error = pccl_listener_open(&comm->listener, addresses + i, any ? 1 : count, (uint16_t)comm->params.port,
@@ -345,7 +345,7 @@ static enum pccl_status configure(const struct pccl_communicator *comm, struct p
     return find_candidates(comm, config, reason);
 }
 
-/* Frees the machine of the last connect, which has ended. Keeps the outcomes of operations not awaited yet. */
+/* Frees the state machine of the last connect, which has ended. Keeps the outcomes of operations not awaited yet. */
 static void retire_machine(struct pccl_communicator *comm)
 {
     pccl_comm_ops_detach(comm);

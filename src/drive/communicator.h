@@ -2,14 +2,14 @@
  * A peer in this process: the peer's state machine (src/peer) under one lock, and a control thread whose event loop
  * handles heartbeats, timers and sockets even while the application is busy.
  *
- * Application threads take the lock, step the machine and send to the master themselves. While they wait for an answer
- * they may also read it themselves (comm_wait.c), so a small operation does not have to switch to the control thread.
- * The machine's effects run inside a step, under the lock. If an effect needs the loop (to dial, to close, to wait
- * until a socket accepts more output), it only requests the work, and the loop is woken to do it.
+ * Application threads take the lock, step the state machine and send to the master themselves. While they wait for an
+ * answer they may also read it themselves (comm_wait.c), so a small operation does not have to switch to the control
+ * thread. The state machine's effects run inside a step, under the lock. If an effect needs the loop (to dial, to
+ * close, to wait until a socket accepts more output), it only requests the work, and the loop is woken to do it.
  *
  * The header of each module (comm_lock.h, comm_links.h and others) declares a struct with the module's part of the
- * state, which only that module changes. This header declares the shared state: the lock, the machine and the control
- * thread.
+ * state, which only that module changes. This header declares the shared state: the lock, the state machine and the
+ * control thread.
  */
 #ifndef PCCL_DRIVE_COMMUNICATOR_H
 #define PCCL_DRIVE_COMMUNICATOR_H
@@ -58,12 +58,12 @@ struct pccl_communicator {
 
     /* Under the lock: */
     uv_mutex_t lock;
-    struct pccl_peer *peer;            /* NULL if connect was never called or the machine broke */
+    struct pccl_peer *peer;            /* NULL if connect was never called or the state machine broke */
     bool defect;                       /* an invariant broke; the communicator can only be destroyed */
     bool loop_broken;                  /* the invariant broke on the control thread, whose loop is no longer used */
     bool leaving;                      /* the communicator is closed or being destroyed */
-    bool starved;                      /* an effect could not request its work: out of memory */
-    struct pccl_id id;                 /* id of this peer in the machine */
+    bool starved;                      /* an effect could not request its work because memory ran out */
+    struct pccl_id id;                 /* id of this peer in the state machine */
     struct pccl_wire_scratch *scratch; /* owned */
     uint64_t hash_seed;
     struct pccl_hash_key hash;
@@ -74,7 +74,7 @@ struct pccl_communicator {
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_telemetry telemetry;
     struct pccl_comm_watch watch;
-    uint64_t stepped_us;          /* start time of the machine's current or latest step */
+    uint64_t stepped_us;          /* start time of the state machine's current or latest step */
     struct pccl_list_node groups; /* groups that have not been destroyed */
     struct pccl_comm_topology topology;
     struct pccl_comm_master master;
@@ -112,11 +112,11 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
 /* Encrypts all connections with these keys and takes ownership of them. Call before connect. */
 void pccl_comm_secure(struct pccl_communicator *comm, struct pccl_keys *keys);
 /*
- * Requests a drain of this peer. Async-signal-safe: the control thread or the next call passes the request to the
+ * Requests a drain of this peer. Async-signal-safe: the control thread or the next call passes the request to the state
  * machine.
  */
 void pccl_comm_ask_drain(struct pccl_communicator *comm);
-/* Passes a requested drain to the machine, if there is a machine. Caller holds the lock. */
+/* Passes a requested drain to the state machine, if there is one. Caller holds the lock. */
 void pccl_comm_begin_drain(struct pccl_communicator *comm);
 /* Leaves the run, which ends all waiting calls. Does not wait. */
 void pccl_comm_evict_callers(struct pccl_communicator *comm);
@@ -133,7 +133,7 @@ void pccl_comm_destroy(struct pccl_communicator *comm);
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pccl_communicator *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);
-/* Second step: creates the machine. Caller holds the lock. Returns MEMORY with a reason. */
+/* Second step: creates the state machine. Caller holds the lock. Returns MEMORY with a reason. */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm,
                                                           const struct pccl_peer_config *config,
                                                           struct pccl_text *reason);

@@ -38,10 +38,10 @@ struct pccl_group_handle {
 
     /* Under the communicator's lock: */
     struct pccl_list_node node;
-    bool open; /* true while the machine has a group for this handle */
+    bool open; /* true while the state machine has a group for this handle */
 
     /* Constant after creation: */
-    uint64_t subgroup;   /* number of the subgroup; 0: a group of one member, which the machine does not know */
+    uint64_t subgroup;   /* number of the subgroup; 0: a group of one member, which the state machine does not have */
     struct pccl_id self; /* id of the group's creator; another pcclConnect gives the communicator another id */
     uint32_t rank;
     uint32_t count;

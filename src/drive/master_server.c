@@ -80,7 +80,7 @@ struct pccl_master_server {
     uv_mutex_t lock; /* held while waking the loop, so that the loop still exists */
     bool ended;      /* the loop can no longer be woken; under the lock */
     bool broken;     /* an invariant broke: the loop is neither used nor freed */
-    bool defect;     /* `broken`, or an invariant broke in the machine or while freeing it */
+    bool defect;     /* `broken`, or an invariant broke in the state machine or while freeing it */
     atomic_bool interrupted, reloads;
 };
 
@@ -111,7 +111,7 @@ static void visit_machine(void *argument)
     pccl_master_step(visit->machine, visit->event);
 }
 
-/* Steps the machine. If an invariant breaks in the step, the machine is not freed, and on_polled ends the thread. */
+/* Steps the state machine, which is leaked if an invariant breaks in the step; on_polled then ends the thread. */
 static void step(struct pccl_master_server *server, struct pccl_master_event *event)
 {
     if (!server->machine)
@@ -426,7 +426,7 @@ static void on_beat(uv_timer_t *timer)
     server->beat(server->beat_context, &counts);
 }
 
-/* Ends the server after SHUTDOWN of the machine. The loop ends when the last messages have been sent. */
+/* Ends the server after SHUTDOWN of the state machine. The loop ends when the last messages have been sent. */
 static void begin_shutdown(struct pccl_master_server *server)
 {
     uv_mutex_lock(&server->lock);
@@ -478,7 +478,7 @@ static void tell(struct pccl_master_server *server)
         pccl_reactor_hurry(&server->reactor);
 }
 
-/* Passes the operators' requests of this iteration to the machine. */
+/* Passes the operators' requests of this iteration to the state machine. */
 static void take_commands(struct pccl_master_server *server)
 {
     uint32_t pass;
@@ -532,7 +532,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
     tell(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
-    else /* an invariant broke in the machine; the next iteration ends the thread */
+    else /* an invariant broke in the state machine; the next iteration ends the thread */
         pccl_reactor_hurry(reactor);
 }
 

@@ -35,8 +35,8 @@ struct pccl_master_server *pccl_master_server_create(const struct pccl_master_co
 void pccl_master_server_set_beat(struct pccl_master_server *server, uint32_t period_ms,
                                  void (*beat)(void *context, const struct pccl_master_counts *counts), void *context);
 /*
- * Sets the parameters that belong neither to the machine nor to the credentials. Serves HTTP at the addresses `http`,
- * at most PCCL_MASTER_HTTP_MAX (ops/web.h). Call before run.
+ * Sets the parameters that belong neither to the state machine nor to the credentials. Serves HTTP at the addresses
+ * `http`, at most PCCL_MASTER_HTTP_MAX (ops/web.h). Call before run.
  */
 void pccl_master_server_set_params(struct pccl_master_server *server, const struct pccl_params *params,
                                    const struct pccl_host *http, uint32_t http_count);

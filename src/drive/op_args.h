@@ -1,6 +1,6 @@
 /*
- * Arguments of an operation, common to all public functions: the launch for the machine, buffers, and members. Contains
- * only arithmetic, without a communicator.
+ * Arguments of an operation, common to all public functions: the launch for the state machine, buffers, and members.
+ * Contains only arithmetic, without a communicator.
  */
 #ifndef PCCL_DRIVE_OP_ARGS_H
 #define PCCL_DRIVE_OP_ARGS_H
@@ -19,7 +19,7 @@ struct pccl_op_args {
      */
     struct pccl_launch launch;
     struct pccl_buffers buffers; /* input and result are equal in a broadcast; memory: NULL if unused */
-    const struct pccl_comm_composition *composed; /* NULL for a single operation of the machine */
+    const struct pccl_comm_composition *composed; /* NULL for a single operation of the state machine */
     pcclBlobs_t *out;        /* result of an operation on blobs; the descriptor's count limits its bytes */
     uint64_t length;         /* length of a blob in bytes */
     const pcclPart_t *blobs; /* scatter_v and all_to_all_v: one blob per member, in place of an input; otherwise NULL */

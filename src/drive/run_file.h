@@ -1,6 +1,6 @@
 /*
  * The file `run` in the state directory of a master. It exists while a run is alive and contains the lineage of the
- * run. A master that finds the file when it starts knows that members of that run may return; the content is used only
+ * run. A master that finds the file when it starts expects members of that run to return; the content is used only
  * for the log. If the file cannot be written or removed, the master retries every second while the run continues.
  */
 #ifndef PCCL_DRIVE_RUN_FILE_H

@@ -26,7 +26,7 @@ struct pccl_search_result {
     const uint32_t *ring;
 };
 
-/* Starts a search for this problem, which is copied. Tickets must increase. */
+/* Starts a search for a ring. Copies the problem. Tickets must increase. */
 void pccl_searches_start(struct pccl_searches *searches, uint64_t ticket, const struct pccl_ring_problem *problem);
 /* Stops a search whose answer is not needed. It ends soon; the loop does not end before the search does. */
 void pccl_searches_stop(struct pccl_searches *searches, uint64_t ticket);
