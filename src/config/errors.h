@@ -1,6 +1,6 @@
 /*
  * Reporting of failures to callers: maps internal statuses to public result codes, and stores the reason and details of
- * each thread's last failures. Any thread; never blocks or fails.
+ * each thread's last failures. The functions may be called on any thread, and never block or fail.
  */
 #ifndef PCCL_CONFIG_ERRORS_H
 #define PCCL_CONFIG_ERRORS_H

@@ -1,4 +1,4 @@
-/* The object behind pcclOptions_t: parameter values that the user has set. One thread at a time. */
+/* Parameter values that the user has set (pcclOptions_t). Must be used by one thread at a time. */
 #ifndef PCCL_CONFIG_OPTIONS_H
 #define PCCL_CONFIG_OPTIONS_H
 

@@ -1,7 +1,7 @@
 /*
  * Table of all parameters: name, environment variable, type, default, range and help. A value in the options takes
- * precedence over the environment, and the environment over the default. Any thread, as long as no thread changes the
- * environment.
+ * precedence over the environment, and the environment over the default. The functions may be called on any thread, as
+ * long as no thread changes the environment.
  */
 #ifndef PCCL_CONFIG_PARAMS_H
 #define PCCL_CONFIG_PARAMS_H
@@ -182,9 +182,9 @@ struct pccl_endpoint {
     bool has_port; /* true if the list contains the port; otherwise `port` is the default */
 };
 /*
- * Reads the next item of a comma-separated list of "host", "host:port", "[v6]:port" or "v6". *cursor is at first the
- * beginning of the list, and each call advances it. Returns OK, or ARGUMENT with a reason. At the end of the list, or
- * for an empty list, *more is false and *out is unchanged.
+ * Reads the next item of a comma-separated list of "host", "host:port", "[v6]:port" or "v6". *cursor initially points
+ * to the beginning of the list, and each call advances it. Returns OK, or ARGUMENT with a reason. At the end of the
+ * list, or for an empty list, *more is false and *out is unchanged.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_endpoint_next(const char **cursor, uint16_t default_port,
                                                     struct pccl_endpoint *out, bool *more, struct pccl_text *reason);

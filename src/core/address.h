@@ -12,7 +12,7 @@
 struct pccl_address {
     uint8_t ip[16]; /* network order */
     uint16_t port;  /* host order */
-    uint32_t zone; /* interface of a link-local address; 0: none. Only this host knows it: it is not sent or compared */
+    uint32_t zone;  /* interface of a link-local address; 0: none. Meaningful only on this host: not sent or compared */
 };
 
 bool pccl_address_is_v4(const struct pccl_address *address);

@@ -10,7 +10,8 @@ struct pccl_budget {
 };
 
 /*
- * Takes one unit. Returns false if the budget is used up; pccl_budget_again_us returns the time when it no longer is.
+ * Takes one unit. Returns false if the budget is used up; pccl_budget_again_us returns the time when a unit is
+ * available again.
  */
 PCCL_MUST_CHECK bool pccl_budget_take(struct pccl_budget *budget, uint64_t now_us);
 uint64_t pccl_budget_again_us(const struct pccl_budget *budget);

@@ -1,4 +1,4 @@
-/* All limits of the library. Input from the network never makes it store more than these permit. */
+/* All limits of the library. Input from the network never makes the library store more than they permit. */
 #ifndef PCCL_CORE_LIMITS_H
 #define PCCL_CORE_LIMITS_H
 
@@ -50,7 +50,7 @@ enum {
     PCCL_EARLY_LINKS_MAX = 64,  /* links to a peer from unknown peers, which may be members of a later view */
     PCCL_EARLY_POOL_MAX = 8,    /* connections of each of these links */
     PCCL_GONE_KEPT = 256,       /* lost connections that a peer remembers, to report them again to a restarted master */
-    PCCL_GONE_QUEUE_MAX = 4096, /* unacknowledged messages above which a peer is sent no link_gone */
+    PCCL_GONE_QUEUE_MAX = 4096, /* unacknowledged messages above which no link_gone is sent to a peer */
     PCCL_LONG_PATH_RTT_US = 2000,     /* shortest round trip of a path that is considered long */
     PCCL_SEGMENT_BYTES_MAX = 4 << 20, /* size of a data message */
     PCCL_TENSORS_MAX = 65536,         /* tensors of a shared state */

@@ -34,9 +34,9 @@ enum pccl_log_cause {
     PCCL_LOG_CAUSE_NEWCOMER,
     PCCL_LOG_CAUSE_MEMBERSHIP,
     PCCL_LOG_CAUSE_OPERATION,
-    PCCL_LOG_CAUSE_RUN,     /* any other line of a master's machine */
-    PCCL_LOG_CAUSE_PEER,    /* lines of the machines of this process's communicators */
-    PCCL_LOG_CAUSE_WARNING, /* warnings of these machines */
+    PCCL_LOG_CAUSE_RUN,     /* any other line of a master's state machine */
+    PCCL_LOG_CAUSE_PEER,    /* lines of the state machines of this process's communicators */
+    PCCL_LOG_CAUSE_WARNING, /* warnings of these state machines */
     PCCL_LOG_CAUSES,
 };
 

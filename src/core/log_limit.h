@@ -27,7 +27,7 @@ struct pccl_log_omission {
 /* Returns false if the line must be omitted. Call pccl_log_limit_over first. */
 bool pccl_log_limit_admit(struct pccl_log_limit *limit, enum pccl_log_cause cause, enum pccl_log_level level,
                           uint64_t now_us);
-/* Sets *omission to the next one that must be reported. Returns false if there are no more. */
+/* Sets *omission to the next omission that must be reported. Returns false if there are no more. */
 bool pccl_log_limit_over(struct pccl_log_limit *limit, uint64_t now_us, struct pccl_log_omission *omission);
 
 #endif

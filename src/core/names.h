@@ -18,7 +18,7 @@ struct pccl_names {
 void pccl_names_init(struct pccl_names *names, const struct pccl_memory *memory, const struct pccl_hash_key *hash);
 void pccl_names_fini(struct pccl_names *names);
 /*
- * Sets a name. Truncates it to PCCL_NAME_MAX bytes and replaces unprintable bytes by '?'. Does nothing if the name is
+ * Sets a name. Truncates it to PCCL_NAME_MAX bytes and replaces unprintable bytes with '?'. Does nothing if the name is
  * empty, if an id with the same first digits already has a name, or if out of memory.
  */
 void pccl_names_set(struct pccl_names *names, const struct pccl_id *id, const char *bytes, size_t length);

@@ -36,7 +36,7 @@ void pccl_print_add_double(struct pccl_print *print, double value);
 void pccl_print_add_id(struct pccl_print *print, const struct pccl_id *id);
 /*
  * Appends text in double quotes, as in JSON and Prometheus. Escapes quotes, backslashes and newlines, and replaces
- * everything else that is not printable UTF-8 by '?'.
+ * everything else that is not printable UTF-8 with '?'.
  */
 void pccl_print_add_quoted(struct pccl_print *print, const char *words);
 void pccl_print_add_quoted_bytes(struct pccl_print *print, const char *bytes, size_t length);

@@ -1,7 +1,7 @@
 /*
  * Tickets prove that the master instructed one peer to dial another. Each peer B sends the master a secret, its link
- * key. When the master asks A to dial B, it includes the ticket for A -> B, which B verifies with its key alone. So no
- * table is needed, and a ticket is valid as long as B runs, even without the master.
+ * key. When the master instructs A to dial B, it includes the ticket for A -> B, which B can verify with nothing but
+ * its key. So no table is needed, and a ticket is valid as long as B runs, even without the master.
  */
 #ifndef PCCL_CORE_TICKET_H
 #define PCCL_CORE_TICKET_H

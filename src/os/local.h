@@ -20,9 +20,9 @@ struct pccl_local {
 };
 
 /*
- * Opens the directory, and creates it if it is missing. asked: its path; if "", a subdirectory of XDG_RUNTIME_DIR or,
- * without that, of /tmp. Reads the environment. On failure returns a negative libuv error with a reason: the directory
- * cannot be opened, or another user could access its files.
+ * Opens the directory, and creates it if it is missing. asked: the path; "" means a subdirectory of XDG_RUNTIME_DIR or,
+ * if that is not set, of /tmp. Reads the environment. On failure returns a negative libuv error with a reason: the
+ * directory cannot be opened, or another user could access its files.
  */
 PCCL_MUST_CHECK int pccl_local_open(struct pccl_local *local, const char *asked, struct pccl_text *reason);
 void pccl_local_close(struct pccl_local *local);

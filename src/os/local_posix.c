@@ -125,8 +125,8 @@ void pccl_local_close(struct pccl_local *local) { close(local->directory); }
 /* ---- names ---- */
 
 /*
- * Writes the name of a peer's file. Uses the network namespace of the calling thread, in which its sockets are created
- * too.
+ * Writes the name of a peer's file. Uses the network namespace of the calling thread, in which its sockets are also
+ * created.
  */
 static bool write_name(const struct pccl_id *id, char name[NAME_BYTES])
 {

@@ -1,4 +1,4 @@
-/* The library's threads. They block all signals, so that signal handlers of the application run on its own threads. */
+/* The library's threads. They block all signals, so that signal handlers run on the application's threads. */
 #ifndef PCCL_OS_THREAD_H
 #define PCCL_OS_THREAD_H
 

@@ -29,7 +29,7 @@ bool pccl_thread_is_realtime(void)
 {
     int policy;
 #ifdef __linux__
-    policy = sched_getscheduler(0); /* the C library may remember an earlier one */
+    policy = sched_getscheduler(0); /* the C library may have cached an earlier policy */
 #else
     struct sched_param unused;
     if (pthread_getschedparam(pthread_self(), &policy, &unused) != 0)
