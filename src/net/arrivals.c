@@ -196,7 +196,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 }
 
 /*
- * Looks at each old arrival once more before ending it: the loop runs timers before it reads, so after a suspension of
+ * Checks each old arrival once more before ending it: the loop runs timers before it reads, so after a suspension of
  * this process the greeting may be waiting unread.
  */
 bool pccl_arrivals_end_early(struct pccl_arrivals *arrivals, uint32_t age_ms)

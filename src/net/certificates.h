@@ -1,7 +1,7 @@
 /*
  * Certificates in PEM files for TLS: for control connections, whose ends both show a certificate signed by an authority
  * of the run (PROTOCOL 17.7), and for HTTP servers and clients that are not on this machine. The first OU in its
- * subject, "pccl-master" or "pccl-join", states the purpose of a certificate. Knows nothing of connections.
+ * subject, "pccl-master" or "pccl-join", states the purpose of a certificate. Independent of connections.
  */
 #ifndef PCCL_NET_CERTIFICATES_H
 #define PCCL_NET_CERTIFICATES_H

@@ -3,8 +3,8 @@
  * both directions, and raw payload after any frame, directly from and to the caller's memory. It buffers bytes that the
  * kernel does not take, determines why a connection has ended, detects silence, and closes connections in order.
  *
- * Knows nothing of the meaning of frames and payload, of collectives, shared state or measurements. Its owner decides
- * when to read, how to answer and how many bytes of payload follow a frame.
+ * Independent of the meaning of frames and payload, and of collectives, shared state and measurements. Its owner
+ * decides when to read, how to answer and how many bytes of payload follow a frame.
  *
  * Ownership: a channel is embedded in a struct of its owner, which must not free it before `released`. The channel owns
  * the socket from pccl_channel_open until it is closed or detached. Payload and targets belong to the owner, as do the
@@ -39,7 +39,7 @@ struct pccl_channel_events {
      * pccl_channel_watch. Not called after leave or close.
      */
     void (*visit)(struct pccl_channel *channel, int ready);
-    /* The limit has passed; or nothing has moved for too long although bytes are awaited from the other side. */
+    /* The limit has passed, or nothing has moved for too long although the other side owes bytes. */
     void (*late)(struct pccl_channel *channel);
     /*
      * Called after pccl_channel_leave, once the output has been sent. Followed by link_bye if `bye` was set. May be
@@ -92,7 +92,7 @@ struct pccl_channel {
     int input;               /* with a pipe: events that the owner waits for */
     bool is_limited;
     uint32_t silence_ms; /* 0: nothing is awaited from the other side */
-    uint64_t moved_us;   /* last time that bytes moved, while something is awaited */
+    uint64_t moved_us;   /* time when bytes last moved, while something is awaited */
     int failed;          /* reason why nothing more can be sent, or 0; input is still read */
     int ended;           /* reason why nothing more arrives, or 0 */
 

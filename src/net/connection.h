@@ -1,7 +1,7 @@
 /*
  * A connection that transfers only frames, before and after its other end is known. Covers dialing; delivery of frames
  * under the owner's lock, on the loop's thread or on a thread that waits for them; the cause of the connection's end;
- * and lists of strangers. net/channel moves the bytes. Knows nothing of the meaning of frames.
+ * and lists of strangers. net/channel moves the bytes. Independent of the meaning of frames.
  *
  * Threads: all functions run on the loop's thread, except pccl_connection_send, send_message, flush, take,
  * share_input and hide_input, which any thread that holds the owner's lock (`enter` in the events) may call.
@@ -84,7 +84,7 @@ struct pccl_connection {
     bool takes_descriptor; /* the other side was dialed at its local socket, and accepts a descriptor */
     bool unread;           /* pccl_connection_take has left frames, an error or the end to the loop */
     bool garbage;          /* ended because of invalid input, so an answer can still be sent */
-    uint64_t accepted_ms;  /* accept time by the loop's clock */
+    uint64_t accepted_ms;  /* accept time on the loop's clock */
     struct pccl_connection_list *list;
     struct pccl_list_node in_list;
 };
@@ -125,8 +125,7 @@ void pccl_connection_arm(struct pccl_connection *connection);
 
 /*
  * Reads the available input and delivers the frames as the loop would, on any thread that holds the owner's lock.
- * Returns false if the loop's thread must call pccl_connection_arm. If the connection has ended, leaves that to the
- * loop.
+ * Returns false if the loop's thread must call pccl_connection_arm. Leaves the end of the connection to the loop.
  */
 PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
 /*
@@ -136,8 +135,8 @@ PCCL_MUST_CHECK bool pccl_connection_take(struct pccl_connection *connection);
  */
 bool pccl_connection_share_input(struct pccl_connection *connection, const struct pccl_socket_wait *wait, bool on);
 /*
- * Hides shared input from the loop, or ends that, as pccl_socket_hide_input. On any thread that holds the owner's lock.
- * Has no effect if the input is not shared, or cannot be hidden now.
+ * Hides shared input from the loop or shows it again (pccl_socket_hide_input). On any thread that holds the owner's
+ * lock. Has no effect if the input is not shared, or cannot be hidden now.
  */
 void pccl_connection_hide_input(struct pccl_connection *connection, bool hide);
 /*

@@ -195,7 +195,7 @@ static void note_failure(struct attempt *attempt, enum pccl_link_end how, const 
 
 /*
  * Records a failure at the local socket. If the peer does not answer there, it would not answer over TCP either. Any
- * other failure proves nothing, so the addresses are tried as for a peer on another host.
+ * other failure is not evidence, so the addresses are tried as for a peer on another host.
  */
 static void note_failure_here(struct attempt *attempt, enum pccl_link_end how)
 {

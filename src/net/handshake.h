@@ -1,7 +1,6 @@
 /*
  * The handshake between peers: the side that dials sends link_hello, and the other side answers link_ok or refused.
- * Also interprets the answer. Knows neither the purpose of the connection nor whether it is permitted: callers judge
- * the hello.
+ * Also interprets the answer. Independent of the purpose of the connection; callers decide whether to permit it.
  */
 #ifndef PCCL_NET_HANDSHAKE_H
 #define PCCL_NET_HANDSHAKE_H

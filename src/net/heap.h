@@ -4,7 +4,7 @@
 
 #include "core/memory.h"
 
-/* Returns the heap, which is the same object during the whole life of the process. Any thread. */
+/* Returns the heap, which is the same object for the lifetime of the process. Any thread. */
 const struct pccl_memory *pccl_heap(void);
 /*
  * Returns memory that is not zeroed, so that the unused pages of a large block cost nothing. Returns NULL if out of

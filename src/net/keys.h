@@ -58,7 +58,7 @@ void pccl_keys_destroy(struct pccl_keys *keys); /* `keys` may be NULL */
 PCCL_MUST_CHECK bool pccl_keys_pin(const struct pccl_secret *key, uint8_t pin[PCCL_PIN_BYTES],
                                    struct pccl_text *reason);
 /*
- * Computes the public key by which a master recognizes the holder of this token secret. Returns false with a reason, as
+ * Computes the public key that identifies the holder of this token secret to a master. Returns false with a reason, as
  * above.
  */
 PCCL_MUST_CHECK bool pccl_keys_public(const struct pccl_secret *secret, uint8_t key[PCCL_PUBLIC_BYTES],

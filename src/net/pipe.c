@@ -60,14 +60,14 @@ struct pccl_pipe {
     struct pccl_pipe_bells *bells; /* NULL: wake-up bytes are sent at once */
     struct pccl_pipe *next_due;
     bool is_due;                /* in the list of `bells` */
-    bool has_read, has_written; /* since the last look at the other side's flags */
+    bool has_read, has_written; /* since the other side's flags were last checked */
     uint32_t due_bytes;         /* number of bytes in both directions since then */
     uv_os_sock_t due_socket;
     int ended; /* error that ended the input, or 0 */
 };
 
 static uint32_t offered_count, offered_generation; /* protected by pccl_fork_lock */
-static _Atomic bool is_short; /* memory was short once, which has ended a connection; no more pipes are offered */
+static _Atomic bool is_short; /* a shortage of memory has ended a connection, so no more pipes are offered */
 
 /* ---- memory ---- */
 
@@ -85,10 +85,10 @@ static bool prepare(struct side *out, uint32_t bytes)
     return true;
 }
 
-/* Prepares the memory of both directions that is used first. */
+/* Allocates the memory that both directions use first. */
 static bool prepare_first(struct pccl_pipe *pipe)
 {
-    struct side in = pipe->in; /* a first read of a page would interrupt an operation, too */
+    struct side in = pipe->in; /* the first read of a page would also interrupt an operation */
     return prepare(&pipe->out, 1) && prepare(&in, 1);
 }
 
@@ -334,7 +334,7 @@ static void ring_later(struct pccl_pipe *pipe, uv_os_sock_t socket, uint32_t mov
     pipe->due_socket = socket;
     pipe->due_bytes += moved;
     if (!pipe->bells || pipe->bells->is_off || pipe->due_bytes >= DEFERRED_BYTES) {
-        (void)ring_deferred(pipe); /* the loop asks pccl_pipe_owes_wake_byte */
+        (void)ring_deferred(pipe); /* the loop checks pccl_pipe_owes_wake_byte */
     } else if (!pipe->is_due) {
         pipe->is_due = true;
         pipe->next_due = pipe->bells->first;

@@ -53,8 +53,8 @@ PCCL_MUST_CHECK ptrdiff_t pccl_pipe_read_offer(const struct pccl_memory *memory,
 /* Returns true if the other side has accepted the offer. Valid once it has answered. */
 bool pccl_pipe_is_agreed(const struct pccl_pipe *pipe);
 /*
- * Allocates the memory that is used first, so that operations need not. Call once the pipe is agreed; the side that
- * accepts it has done so. If memory is short, a write reports that.
+ * Allocates the memory that is used first, so that operations need not. Call once both sides have agreed on the pipe;
+ * accepting it already does this. If memory is short, a write reports that.
  */
 void pccl_pipe_prepare(struct pccl_pipe *pipe);
 /* Sets functions for copying written bytes, which are used where they are faster. */
@@ -84,7 +84,7 @@ void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket);
  */
 bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe);
 void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
-/* Sends deferred wake-up bytes. Returns false if one could not be sent: the loop must then call this again soon. */
+/* Sends deferred wake-up bytes. Returns false if one could not be sent; the loop must then call this again soon. */
 PCCL_MUST_CHECK bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells);
 /* Sends the deferred wake-up bytes of one pipe. Call before its socket is closed or passed on. NULL is allowed. */
 void pccl_pipe_ring_now(struct pccl_pipe *pipe);

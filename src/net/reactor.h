@@ -2,8 +2,8 @@
  * One event loop: its start, wake-ups by other threads, and its end. Guarantees that pending input is handled before a
  * due time is judged. A thread that needs a loop embeds a reactor in a struct.
  *
- * Owns the libuv loop, the descriptors with which it polls and is woken, and one timer. Knows nothing of the sockets
- * and timers that other modules (net/channel, net/listener, net/dialer ...) put into `loop`, of locks, or of the thread
+ * Owns the libuv loop, the descriptors with which it polls and is woken, and one timer. Independent of the sockets and
+ * timers that other modules (net/channel, net/listener, net/dialer ...) put into `loop`, of locks, and of the thread
  * that runs it.
  *
  * Threads: any thread or signal handler may call pccl_reactor_wake while the reactor is open; before closing it, the

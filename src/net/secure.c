@@ -45,7 +45,7 @@ struct pccl_secure {
     bool finished;               /* the end of the output was sealed */
     int read_error, write_error; /* error of the socket or out of memory, or 0 */
     int ended;                   /* error that later reads return, or 0 */
-    bool was_told, revoked;      /* the other side has announced its end; the token of this PEER was revoked */
+    bool was_told, revoked;      /* the other side has announced the end of its output; this PEER's token was revoked */
 
     uint8_t first[VERDICT_BYTES]; /* first bytes of the other side; later the first bytes after the handshake */
     uint32_t first_have, first_used;
@@ -664,7 +664,8 @@ void pccl_secure_finish(struct pccl_secure *secure)
         return;
     secure->finished = true;
     if (has_records(secure)) {
-        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* if out of memory, it looks broken */
+        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL,
+                          0); /* if out of memory, the connection looks broken */
         return;
     }
     secure->openssl->ERR_clear_error();

@@ -7,7 +7,7 @@
  * The first three bytes show whether the other side uses a different protocol, before anything is parsed. Both ends
  * then report this in their error messages.
  *
- * Threads: one at a time, the same that may use the channel.
+ * Threads: any thread that may use the channel (net/channel.h).
  */
 #ifndef PCCL_NET_SECURE_H
 #define PCCL_NET_SECURE_H
@@ -23,13 +23,13 @@ enum pccl_secure_role {
     PCCL_SECURE_MASTER,   /* control connection, at the master */
     PCCL_SECURE_VISITOR,  /* connection to a master's HTTP server, at the client */
     PCCL_SECURE_PAGES,    /* connection to a master's HTTP server, at the master; keeps TLS records, for browsers */
-    PCCL_SECURE_DIALED,   /* link, at the end that the master told to dial, which is the TLS client */
+    PCCL_SECURE_DIALED,   /* link, at the end that the master instructed to dial, which is the TLS client */
     PCCL_SECURE_ACCEPTED, /* link, at the other end */
 };
 
 /*
- * Creates the encryption of a connection. name, ticket: for DIALED, otherwise NULL. The keys stay the caller's. Returns
- * NULL if out of memory.
+ * Creates the encryption of a connection. name, ticket: for DIALED, otherwise NULL. The caller still owns the keys.
+ * Returns NULL if out of memory.
  */
 struct pccl_secure *pccl_secure_create(const struct pccl_memory *memory, const struct pccl_keys *keys,
                                        enum pccl_secure_role role, const struct pccl_key_name *name,
@@ -89,7 +89,7 @@ PCCL_MUST_CHECK bool pccl_secure_shown(const struct pccl_secure *secure, uint8_t
 /* Returns true if the encryption has failed. pccl_secure_why then returns the reason, which is "" if out of memory. */
 bool pccl_secure_has_failed(const struct pccl_secure *secure);
 const char *pccl_secure_why(const struct pccl_secure *secure);
-/* Returns true if it has failed because this peer's token was revoked. */
+/* Returns true if the encryption has failed because this peer's token was revoked. */
 bool pccl_secure_is_revoked(const struct pccl_secure *secure);
 /*
  * Sets the number of 16-byte blocks (for HTTP: of TLS records) after which the key changes. For tests; call at both

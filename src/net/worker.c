@@ -112,7 +112,7 @@ enum pccl_channel_io pccl_worker_link_receive(struct pccl_worker_link *link, siz
 static void on_visit(struct pccl_channel *channel, int ready)
 {
     struct pccl_worker_link *link = link_of(channel);
-    (void)pccl_channel_begin(channel, ready); /* the channel itself knows whether there is input */
+    (void)pccl_channel_begin(channel, ready); /* result ignored: reading detects whether there is input */
     link->role->visit(link);
 }
 

@@ -3,10 +3,10 @@
  * The kind of a worker and the role of a connection are tables of functions, which sync/ and measure/ define. The
  * struct of a kind begins with a struct pccl_worker, and the struct of a role with a struct pccl_worker_link.
  *
- * Knows nothing of a peer's state machine and its locks, or of the meaning of messages.
+ * Independent of a peer's state machine and locks, and of the meaning of messages.
  *
- * Any thread may pass in connections, events of the kind, and the request to end. These are recorded and wake the loop.
- * Everything else belongs to the caller's thread.
+ * Any thread may pass in connections, requests for the kind, and the request to end. These are queued and wake the
+ * loop. Everything else belongs to the caller's thread.
  */
 #ifndef PCCL_NET_WORKER_H
 #define PCCL_NET_WORKER_H
@@ -49,10 +49,10 @@ struct pccl_worker_kind {
     size_t bytes;                           /* size of the struct of a worker of this kind */
     enum pccl_link_kind link;               /* kind of the links that the worker dials */
     const struct pccl_worker_role *accepts; /* role of accepted links */
-    uint32_t accepts_max; /* limit for accepted links of each peer, and for waiting ones; the oldest is dropped */
-    /* Handles the kind's inbox. Called when the worker wakes, before accepted links are opened. */
+    uint32_t accepts_max; /* maximum number of accepted links of each peer, and of waiting ones; drops the oldest */
+    /* Handles the requests in the worker's inbox. Called when the worker wakes, before accepted links are opened. */
     void (*woken)(struct pccl_worker *worker);
-    /* The reactor's due time, which the kind has set, has passed. */
+    /* Called when the reactor's due time, which the kind has set, has passed. */
     void (*ticked)(struct pccl_worker *worker);
     /* Stops all work and releases the kind's resources. The remaining links are closed afterwards. */
     void (*release)(struct pccl_worker *worker);
@@ -66,7 +66,7 @@ struct pccl_worker_config {
     uint32_t silence_ms;      /* time after which a peer is abandoned if it owes something and is silent; 0: no limit */
     struct pccl_log_sink log; /* used on the caller's thread */
     void *context;            /* passed to events, which run without a lock on the caller's thread */
-    /* An invariant broke in `run`, possibly in the middle of another event. Nothing may be passed in after that. */
+    /* An invariant broke in `run`, possibly during another event. Nothing may be passed in after that. */
     void (*broken)(void *context, struct pccl_worker *worker);
 };
 
@@ -77,8 +77,8 @@ struct pccl_worker {
 
     uv_mutex_t lock;                /* no functions are called while it is locked */
     struct pccl_list_node accepted; /* links that wait for the loop, by in_links */
-    bool posted;                    /* the kind's inbox is not empty; the lock protects both */
-    atomic_bool leaving;            /* pccl_worker_end was called; may be read without the lock */
+    bool posted;         /* the inbox, which the struct of the kind contains, is not empty; the lock protects both */
+    atomic_bool leaving; /* pccl_worker_end was called; may be read without the lock */
 
     struct pccl_reactor reactor; /* the kind sets its due time */
     struct pccl_wire_scratch *scratch;
@@ -130,14 +130,14 @@ void pccl_worker_destroy(struct pccl_worker *worker);
 /* ---- any thread ---- */
 
 /*
- * Passes in a link of the kind, after its handshake. On failure (MEMORY, or USAGE if the worker is ending), the caller
- * keeps the link.
+ * Passes an accepted link to the worker, after the link's handshake. On failure (MEMORY, or USAGE if the worker is
+ * ending), the caller keeps the link.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                                     struct pccl_handover *handover);
 /* Makes `run` return once it has handled everything that was passed in before. */
 void pccl_worker_end(struct pccl_worker *worker);
-/* Releases the lock, which the caller has taken to fill the kind's inbox, and wakes the loop. */
+/* Wakes the loop and releases the lock, which the caller has acquired to add a request to the worker's inbox. */
 void pccl_worker_post(struct pccl_worker *worker);
 
 /* ---- links ---- */

@@ -25,8 +25,7 @@ enum { PCCL_SOCKET_INPUT = 1, PCCL_SOCKET_WOKEN = 2, PCCL_SOCKET_LOOP = 4 };
  * poll_descriptor: the descriptor of the loop. Returns false if this is not possible now, or on this system.
  */
 bool pccl_socket_wait_for_loop(const struct pccl_socket_wait *wait, int poll_descriptor, bool on);
-/* Waits like the next function. Returns a bit for each event that has happened; 0 after the limit or an interruption.
- */
+/* Waits like the next function. Returns a bit for each event that happened; 0 after the limit or an interruption. */
 int pccl_socket_wait_for_all(const struct pccl_socket_wait *wait, int limit_ms);
 /*
  * Hides the input of a shared socket from the event loop, or shows it again: the system reports input to the loop, too,
