@@ -294,7 +294,7 @@ PCCL_EXPORT pcclResult_t pcclInit(void);
 
 /*
  * Reports the optional features that the library can use on this machine. The first call loads the CUDA driver and
- * queries its devices; after that CUDA does not work in forked children. Any thread, any time, also before pcclInit.
+ * queries its devices; after that CUDA does not work in forked children. Any thread, any time, even before pcclInit.
  * Does not block.
  * pcclSuccess
  * pcclInvalidArgument info is NULL
@@ -424,9 +424,9 @@ typedef enum pcclLogLevel_t {
 /*
  * Receives one log line. `subsystem` and `message` are valid during the call; the message has no line end. A dedicated
  * thread of the library calls it with one line at a time, in order. No other thread waits for it: when more than 1000
- * lines are queued, further lines are dropped, and one line reports their number. It may call pcclGetVersion,
- * pcclGetErrorString, pcclGetLastError, pcclGetLastFailure and the pcclSetLog functions, and no other function of the
- * library; their log lines are dropped.
+ * lines are queued, further lines are dropped, and one line reports their number. The callback may call pcclGetVersion,
+ * pcclGetErrorString, pcclGetLastError, pcclGetLastFailure and the pcclSetLog functions, but no other function of the
+ * library; the log lines of these calls are dropped.
  */
 typedef void (*pcclLogCallback_t)(pcclLogLevel_t level, const char *subsystem, const char *message, void *user);
 
@@ -434,7 +434,7 @@ typedef void (*pcclLogCallback_t)(pcclLogLevel_t level, const char *subsystem, c
  * Sends all further lines to `callback` with `user`, or to standard error if `callback` is NULL. The library never
  * writes to standard output and never ends the process because of a message. When the call returns, the previous
  * callback has received all earlier lines, is no longer running and will not be called again (unless this call is made
- * inside a callback); so do not hold a lock that the previous callback takes. Any thread, any time, also before
+ * inside a callback); so do not hold a lock that the previous callback takes. Any thread, any time, even before
  * pcclInit. Blocks until the previous callback has received its lines. An exiting process waits up to a second for the
  * remaining lines.
  * pcclSuccess         always
@@ -490,7 +490,7 @@ PCCL_EXPORT pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t 
 
 /*
  * Creates an empty set of options: every parameter has the value of its environment variable, or else its default. Any
- * time, also before pcclInit. A set may be used by one thread at a time, and for any number of communicators and
+ * time, even before pcclInit. A set may be used by one thread at a time, and for any number of communicators and
  * masters, which copy it.
  * pcclSuccess
  * pcclInvalidArgument options_out is NULL
@@ -578,8 +578,8 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
 PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 
 /*
- * Leaves the run, if connected, and frees the communicator. It notifies the master, so that the others need not detect
- * the loss, and does not wait for peers. Ends operations that have not been awaited; the library does not touch their
+ * Leaves the run, if connected, and frees the communicator. Notifies the master, so that the others need not detect the
+ * loss, and does not wait for peers. Ends operations that have not been awaited; the library does not touch their
  * buffers afterward. An in-place buffer then contains either the complete input or, only after a success, the complete
  * result. If the buffers differ, the receive buffer is unspecified. comm and the handles of its operations must not be
  * used afterward. Other threads' calls on comm fail as if this peer had left the run, and this call BLOCKS until they
@@ -621,9 +621,9 @@ PCCL_EXPORT pcclResult_t pcclGetAttribute(const pcclComm_t *comm, pcclAttribute_
 
 /*
  * Admits the newcomers that are ready. Joint(all), BLOCKS until all accepted peers have called it. Without a newcomer
- * it takes one round trip after the slowest caller. On success all peers see the same new attributes. A newcomer begins
- * with the calls that members make after the update that admitted it. If other peers wait in a different call, neither
- * call can complete: pcclDescribeWaits names the peers, and `stuck_ms` usually ends one of the two calls.
+ * the call takes one round trip after the slowest caller. On success all peers see the same new attributes. A newcomer
+ * begins with the calls that members make after the update that admitted it. If other peers wait in a different call,
+ * neither call can complete: pcclDescribeWaits names the peers, and `stuck_ms` usually ends one of the two calls.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument       comm is NULL
@@ -692,12 +692,12 @@ PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
  * changes as peers join and leave and links are used, so the next call may need more bytes: pass a larger buffer.
  *
  * BLOCKS until the master answers or `call_timeout_ms` has passed; no other peer is involved. Any thread, any time,
- * also during other calls; one call at a time. Not in PCCL 1.0.
+ * even during other calls; one call at a time. Not in PCCL 1.0.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL; text is NULL and size is not 0, or needed is NULL too; or the text does not fit:
  *                     then *needed is set and no text is written
- * pcclInvalidUsage    unconnected, or disconnected during the call; another thread's call of it is outstanding; or the
+ * pcclInvalidUsage    unconnected, or disconnected during the call; another thread's call is outstanding; or the
  *                     group is too large to describe
  * pcclTimeout
  * pcclOutOfMemory
@@ -732,7 +732,7 @@ PCCL_EXPORT pcclResult_t pcclAllReduceAsync(const void *sendbuf, void *recvbuf,
 /*
  * Waits for a launched reduction and completes it. Joint(group) with the other peers' launches (not their awaits):
  * BLOCKS until the outcome is decided for all. Success or failure is the same on all peers that remain in the run. On
- * success recvbuf contains the result, bit-identical on all peers. On failure sendbuf has its original content, also in
+ * success recvbuf contains the result, bit-identical on all peers. On failure sendbuf has its original content, even in
  * place; if the buffers differ, recvbuf is unspecified. In both cases the library no longer touches the buffers, the
  * tag is free and the attributes are updated. Any thread, any order.
  * pcclSuccess
@@ -774,7 +774,7 @@ PCCL_EXPORT pcclResult_t pcclSetOperationLabel(const char *PCCL_NULLABLE label);
 
 /*
  * Sets *done_out to true if an await would return immediately. The operation must still be awaited. Does not block. Any
- * thread, any number of times, also while another thread awaits it. Not in PCCL 1.0.
+ * thread, any number of times, even while another thread awaits it. Not in PCCL 1.0.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    the handle, its communicator or done_out is NULL, or it names no launched operation
@@ -784,13 +784,13 @@ PCCL_EXPORT pcclResult_t pcclSetOperationLabel(const char *PCCL_NULLABLE label);
 PCCL_EXPORT pcclResult_t pcclTestAsyncReduce(const pcclAsyncReduceOp_t *reduce_handle, bool *done_out);
 
 /*
- * Aborts all launched and undecided operations of this communicator for all peers of the group. It does not wait: each
+ * Aborts all launched and undecided operations of this communicator for all peers of the group. Does not wait: each
  * await returns as soon as the peers agree, with pcclRankConnectionLost (ext. pcclAborted), or with pcclSuccess if
  * success had already been decided. A running pcclAllReduceMultipleWithRetry or pcclRunOperations launches no further
- * operations and returns, also on the other peers. Joint calls continue. Any thread; not from a signal handler. If the
+ * operations and returns, even on the other peers. Joint calls continue. Any thread; not from a signal handler. If the
  * other peers have launched fewer operations than this one, their next launch of the tag fails, too; pcclUpdateTopology
  * resets the pairing. Not in PCCL 1.0.
- * pcclSuccess            also if no operation is launched
+ * pcclSuccess            even if no operation is launched
  * pcclNotInitialized
  * pcclInvalidArgument    comm is NULL
  * pcclInvalidUsage       unconnected: all operations have ended
@@ -810,7 +810,7 @@ PCCL_EXPORT pcclResult_t pcclAllReduce(const void *sendbuf, void *recvbuf, const
  * descriptors; tags must be distinct within the list. BLOCKS until all of its operations have ended. Any thread. If a
  * peer was lost in between, entries may be reduced over different numbers of peers. A failure that a retry cannot fix
  * ends the list on all peers and aborts its other operations. The peers may then have launched different parts of the
- * list: call pcclUpdateTopology before using these tags again. reduce_info_out receives the total bytes and the
+ * list, so call pcclUpdateTopology before using these tags again. reduce_info_out receives the total bytes and the
  * smallest number of peers that reduced an entry, which is equal on all peers; it is also written on pcclTooFewPeers,
  * with the final number of peers.
  * pcclSuccess            every entry has succeeded
@@ -922,7 +922,7 @@ PCCL_EXPORT pcclResult_t pcclMasterGetPort(const pcclMasterInstance_t *master, u
 
 /*
  * Interrupts a running master: it notifies its peers, closes all connections and ends. Does not wait for the end. Any
- * thread, also in a signal handler, any number of times.
+ * thread, even in a signal handler, any number of times.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run
@@ -931,7 +931,7 @@ PCCL_EXPORT pcclResult_t pcclInterruptMaster(pcclMasterInstance_t *master);
 
 /*
  * Makes a running master reload its certificates for later connections; it logs an invalid certificate and keeps the
- * previous one. A master without certificates ignores the call. Does not wait. Any thread, also in a signal handler.
+ * previous one. A master without certificates ignores the call. Does not wait. Any thread, even in a signal handler.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run

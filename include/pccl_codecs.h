@@ -39,9 +39,9 @@ typedef struct pcclCodecParams_t {
     /*
      * Error feedback, for sums and averages: the library keeps the rounding error of this peer's contribution for the
      * tag, and adds it to the next contribution with the tag, so that errors do not accumulate over many operations. A
-     * failed operation does not change it. Each peer decides for itself whether to use it. It takes 8 bytes for each
-     * element of each tag, until the handle is destroyed; the option feedback_mib limits it. If the tag is used with
-     * another count, type or codec, the library drops the feedback and logs a warning.
+     * failed operation does not change it. Each peer decides for itself whether to use feedback, which takes 8 bytes
+     * for each element of each tag until the handle is destroyed; the option feedback_mib limits it. If the tag is used
+     * with another count, type or codec, the library drops the feedback and logs a warning.
      */
     bool feedback;
     /* Budget of pcclQuantAuto, as either this or budget_percent: the time of an operation, at most 131071 ms. */
@@ -99,19 +99,19 @@ PCCL_EXPORT pcclResult_t pcclMeasureCodec(const pcclQuantizationOptions_t *codec
                                           pcclDataType_t datatype, pcclCodecError_t *error_out);
 
 /*
- * Returns the error feedback of a tag, for a checkpoint. On entry *count is the capacity of feedback_out in floats; the
- * call sets it to the number of floats of the feedback, or 0 if there is no feedback. feedback_out may be NULL to query
- * the number.
+ * Returns the error feedback of a tag, for a checkpoint. If feedback_out is NULL, only sets *count to the number of
+ * floats of the feedback, or to 0 if there is no feedback. Otherwise *count must already be this number, and
+ * feedback_out must have room for that many floats.
  * pcclSuccess
  * pcclInvalidArgument the feedback has a different number of floats, or count is NULL
  */
 PCCL_EXPORT pcclResult_t pcclGetFeedback(const pcclComm_t *comm, uint64_t tag, float *PCCL_NULLABLE feedback_out,
                                          size_t *count);
 /*
- * Replaces the error feedback of a tag, for the next operation with the tag if it has the same number of elements;
- * count 0 removes it.
+ * Replaces the error feedback of a tag. The next operation with the tag uses it if that operation has `count` elements,
+ * and otherwise drops it. A `count` of 0 removes the feedback.
  * pcclSuccess
- * pcclInvalidArgument feedback is NULL
+ * pcclInvalidArgument feedback is NULL although count is not 0
  * pcclInvalidUsage    an operation with the tag has not been awaited
  * pcclInternalError   out of memory, or feedback_mib is exceeded (ext. pcclOutOfMemory)
  */

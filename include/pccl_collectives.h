@@ -185,11 +185,12 @@ typedef struct pcclOperation_t {
  * Performs one operation of any kind. BLOCKS, joint(group): pairing by tag, labels, deadlines and aborts work as for
  * reductions, and all peers have the same outcome. All peers must pass the same kind (or a send and a receive), count
  * of elements or tensors, data type, reduction, root, counts, max_bytes and quantization. After a failure the send
- * buffers are unchanged, also in place; other receive buffers are unspecified. Buffers may overlap only where the kind
+ * buffers are unchanged, even in place; other receive buffers are unspecified. Buffers may overlap only where the kind
  * allows it.
  *
- * Without members in its options, an operation expects the members of pcclGetMembers; but all-reduces (also coalesced
- * ones), barriers and all-gathers of blobs then accept any members, and can be repeated after pcclRankConnectionLost.
+ * Without members in its options, an operation expects the members of pcclGetMembers; but all-reduces (including
+ * coalesced ones), barriers and all-gathers of blobs then accept any members, and can be repeated after
+ * pcclRankConnectionLost.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument    a pointer is NULL; a size is not set; an unknown kind, data type or reduction; count is 0 or
@@ -238,7 +239,7 @@ PCCL_EXPORT pcclResult_t pcclAwaitOperation(const pcclAsyncReduceOp_t *handle, u
 
 /*
  * Each function acts as pcclPerform, or, with Async in its name, as pcclStart, for an operation of the kind in its
- * name. The comments describe the kinds, and results in addition to pcclPerform's. A root is a rank.
+ * name. The comments describe the kinds, and any results that pcclPerform does not have. A root is a rank.
  */
 
 /*
@@ -268,7 +269,7 @@ PCCL_EXPORT pcclResult_t pcclAllReduceWithOptionsFor(const void *sendbuf, void *
                                                      pcclAsyncReduceOp_t *handle_out);
 
 /*
- * Reduces several tensors, also of different types, in one operation that takes little longer than an operation on one
+ * Reduces several tensors, which may differ in type, in one operation that takes little longer than an operation on one
  * tensor of the total size. All peers pass lists of the same counts, types and reductions, with at most 65536 tensors.
  * For quantization and its feedback, tensors of the same type and reduction form one tensor, in the order of the list.
  * Quantization packs tensors of floats only. A factor applies to all premultiplied sums of the list.
@@ -526,9 +527,9 @@ typedef struct pcclGroupOptions_t {
     }
 
 /*
- * Creates a group of some members of this peer's group, including this peer, in any order. It returns when all of them
- * have called it with the same ids; other peers are not involved. A peer may be in any number of groups, also
- * overlapping ones. Every function for operations accepts the group instead of a communicator: the operations run among
+ * Creates a group of some members of this peer's group, including this peer, in any order. Returns when all of them
+ * have called it with the same ids; other peers are not involved. A peer may be in any number of groups, which may
+ * overlap. Every function for operations accepts the group instead of a communicator: the operations run among
  * its members only, and it has a separate set of tags. pcclGetMembers and the peer-group world size of pcclGetAttribute
  * refer to the group; pcclAbortOperations aborts only operations of its handle, as it does for a communicator.
  * Functions for the whole run (connecting, updating and optimizing the topology, shared state) fail with
@@ -612,7 +613,7 @@ typedef struct pcclRunOptions_t {
  *
  * The deadline of an entry, `op_timeout_ms`, starts at its first launch. pcclDescribeWaits shows the list. A failure
  * that cannot be retried ends the list on all peers and aborts its other operations. Buffers of unfinished entries are
- * as after a failed operation: send buffers are unchanged. The peers may have launched different parts of the list:
+ * as after a failed operation: send buffers are unchanged. The peers may have launched different parts of the list, so
  * call pcclUpdateTopology before using these tags again.
  * pcclSuccess            every entry has succeeded
  * pcclNotInitialized

@@ -75,19 +75,20 @@ PCCL_EXPORT pcclResult_t pcclLoopBegin(pcclComm_t *comm, pcclSharedState_t *PCCL
 
 /*
  * Ends a step and begins the next one: admits newcomers, waits for min_peers, and synchronizes the state. Joint(all),
- * then joint(group). A peer that is not in the run joins it, also after it was removed or lost its master, and then has
+ * then joint(group). A peer that is not in the run joins it, even after it was removed or lost its master, and then has
  * the state of the run.
  *
  * outcome: result of the step on this peer. pcclSuccess: the step is complete and counts. pcclRankConnectionLost,
  * pcclTooFewPeers, pcclMembersChanged, pcclAborted, pcclTimeout, pcclExpelled, pcclDrained and pcclMasterLost, as
  * returned by operations: the step is repeated, so the state must be unchanged since the beginning of the step: change
- * it after the last operation of the step. This also applies to pcclInvalidUsage if this peer has left the run. Any
- * other outcome is returned unchanged, and the step does not count. Operations have the same outcome on all members, so
- * all pass the same outcome. It is ignored unless a step has begun: in the first call and after a failure.
+ * the state only after the last operation of the step. This also applies to pcclInvalidUsage if this peer has left the
+ * run. Any other outcome is returned unchanged, and the step does not count. Operations have the same outcome on all
+ * members, so all pass the same outcome. The outcome is ignored in the first call and after a failure,
+ * because no step has begun then.
  *
- * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator on another thread ends it.
- * After a failure it may be called again with pcclSuccess, which then does not count a step. Other peers on which the
- * step failed, for example with pcclRankConnectionLost, repeat it together with this peer.
+ * Operations of the step must have been awaited. One thread at a time. pcclCloseCommunicator on another thread ends the
+ * call. After a failure the function may be called again with pcclSuccess, which then does not count a step. Other
+ * peers on which the step failed, for example with pcclRankConnectionLost, repeat it together with this peer.
  * pcclSuccess         *step is set
  * pcclDrained         this peer was drained, by pcclDrain or an operator: it has left the run, and the step that it
  *                     ended with pcclSuccess counts for all. It cannot join the run again
@@ -117,9 +118,9 @@ PCCL_EXPORT pcclResult_t pcclLoopEnd(pcclLoop_t *PCCL_NULLABLE loop);
  * connect again. A repeated call has no effect; the same applies to a call on a communicator that is closed or has left
  * the run.
  *
- * Safe in a signal handler, and on any thread while the communicator exists. The library notices it within a quarter of
- * a second (a second in a large run), and installs no handler itself. Must not be called once pcclDestroyCommunicator
- * has begun. Does not block.
+ * Safe in a signal handler, and on any thread while the communicator exists. The library notices the drain within a
+ * quarter of a second (a second in a large run), and installs no handler itself. Must not be called once
+ * pcclDestroyCommunicator has begun. Does not block.
  * pcclSuccess
  * pcclInvalidArgument comm is NULL
  * pcclInvalidUsage    comm is a group

@@ -71,9 +71,9 @@ typedef struct pcclVerdict_t {
 } pcclVerdict_t;
 
 /*
- * Returns the master's current verdicts on this communicator's group: causes of slow or stuck operations, see
- * docs/guide/operations.md. Writes at most `max` verdicts, the oldest first; *count receives the number of current
- * verdicts. Any thread, also while another thread is blocked in a call on comm. Does not block.
+ * Returns the master's current verdicts on this communicator's group: the causes of slow or stuck operations (see
+ * docs/guide/operations.md). Writes at most `max` verdicts, the oldest first; *count receives the number of current
+ * verdicts. Any thread, even while another thread is blocked in a call on comm. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or count is NULL, or verdicts is NULL although max is not 0
@@ -118,8 +118,10 @@ typedef struct pcclProgress_t {
  */
 PCCL_EXPORT pcclResult_t pcclGetProgress(const pcclComm_t *comm, pcclProgress_t *progress);
 
-/* Receives the progress of a call. Never runs concurrently with itself. May call any function that is allowed on any
- * thread at any time, except pcclDestroyCommunicator. */
+/*
+ * Receives the progress of a call. Never runs concurrently with itself. May call any function that is allowed on any
+ * thread at any time, except pcclDestroyCommunicator.
+ */
 typedef void (*pcclProgressCallback_t)(const pcclProgress_t *progress, void *user_data);
 
 /*
@@ -137,7 +139,7 @@ PCCL_EXPORT pcclResult_t pcclSetProgressCallback(const pcclComm_t *comm, pcclPro
  * Reports the loss of a training step to the master, which shows it on its page and in /status.json. Has no other
  * effect. Reports are best effort: the library sends at most ten per second, and none while the master is away; it
  * drops the others. A loss that is not finite is shown as such. Does not block. Any thread, any time. Not in PCCL 1.0.
- * pcclSuccess         also if the report was dropped
+ * pcclSuccess         even if the report was dropped
  * pcclNotInitialized
  * pcclInvalidArgument comm is NULL
  * pcclInvalidUsage    unconnected

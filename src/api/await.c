@@ -32,7 +32,7 @@ enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_com
     const uint64_t tag = operation->name;
     if (pccl_comm_op_wait(call->comm, operation, deadline_us)) {
         enum pccl_status status = pccl_comm_op_end(call->comm, operation, info, &call->why);
-        call->extended = call->extended && status != PCCL_TIMEOUT; /* it was the operation's deadline */
+        call->extended = call->extended && status != PCCL_TIMEOUT; /* TIMEOUT is the operation's deadline, not ours */
         return status;
     }
     call->why.details = pccl_comm_op_details(operation);

@@ -58,7 +58,7 @@ void pccl_backup_pool_fini(struct pccl_backup_pool *pool)
     free_idle_down_to(pool, 0);
 }
 
-/* Reuses a block that is not much too large, so that small operations do not take the blocks of large ones. */
+/* Reuses a block that is not much larger than needed, so that small operations do not take the blocks of large ones. */
 static struct pccl_backup_block *reuse(struct pccl_backup_pool *pool, size_t size)
 {
     struct pccl_backup_block *block = take_smallest(pool, size);

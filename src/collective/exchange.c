@@ -210,8 +210,8 @@ static bool is_under_way(const struct pccl_flow *flow)
 
 /*
  * Returns true if the flow may lose bytes when its lane loses a connection. A sender cannot know before the outcome
- * whether the bytes that the kernel accepted were received, so an outgoing flow always may. A receiver has all data
- * that was sent over a complete connection.
+ * whether the bytes that the kernel accepted were received, so an outgoing flow may always lose bytes. A receiver has
+ * all data that was sent over a complete connection.
  */
 static bool relies_on(const struct pccl_flow *flow, bool complete)
 {

@@ -183,7 +183,7 @@ struct pccl_exchange {
     struct pccl_table lanes, transfers, ended;
     struct pccl_list_node ended_list; /* oldest first */
     struct pccl_list_node wanting;    /* transfers that could open more stripes, in order of their start */
-    struct pccl_list_node resting;    /* transfers that pause because this visit has copied enough */
+    struct pccl_list_node resting;    /* transfers that pause until the next visit: this one's copy budget is used up */
     size_t kept_bytes;                /* number of bytes of kept parts copied in this visit */
     struct pccl_epoch view;           /* latest view of any transfer */
     struct pccl_id *members;          /* members of the view that the driver set last */

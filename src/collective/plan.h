@@ -27,13 +27,13 @@
  *                           steps.
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part circles the ring in ranks - 1 steps, or
  *                           is sent to all in 1 step (gather.c).
- * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c). reduce
- * REDUCE_CHAIN, REDUCE_DIRECT    Each segment is folded along the ring up to the
+ * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).
+ * reduce           REDUCE_CHAIN, REDUCE_DIRECT    Each segment is folded along the ring up to the
  *                           root, or the root receives all its parts (to_root.c).
  * gather           TO_ROOT_CHAIN, TO_ROOT_DIRECT  Each part is passed on to the root, or sent
  *                           straight to it (to_root.c).
- * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The reverse of gather (from_root.c). all-to-all
- * EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
+ * scatter          FROM_ROOT_CHAIN, FROM_ROOT_DIRECT     The reverse of gather (from_root.c).
+ * all-to-all       EXCHANGE_RING, EXCHANGE_DIRECT Each part is passed on along the ring, or sent
  *                           straight to its rank (all_to_all.c).
  * scan             SCAN_RING, SCAN_DIRECT         Each sum is sent to the rank whose tensor is folded
  *                           next; along the ring, the ranks between pass it on (scan.c).

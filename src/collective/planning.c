@@ -6,7 +6,7 @@
 
 /* Tuning constants. They must be the same on every peer. */
 enum {
-    SEGMENT_BYTES_MOST = 256 << 10,     /* small enough for several segments in a core's cache */
+    SEGMENT_BYTES_MOST = 256 << 10,     /* small enough for several segments to fit in a core's cache */
     LONG_SEGMENT_BYTES_MOST = 64 << 10, /* small enough to distribute the work over several connections */
     SEGMENT_BYTES_STEP = 64,            /* a cache line */
     CHAIN_SEGMENT_BYTES_LEAST = 16 << 10,
@@ -16,7 +16,7 @@ enum {
     DIRECT_BYTES_MOST = 8 << 20,
     GUESSED_BYTES_MOST = 256 << 10, /* long path: larger operations use direct exchange only if all rates are known */
     DIRECT_WIDE_BYTES_MOST =
-        64 << 20, /* maximum for operations that need more bytes along the ring; measured up to this size */
+        64 << 20, /* maximum for operations that need more bytes along the ring; measurements end at this size */
     /* extra cost of direct exchange on its links, relative to the transfer time */
     DIRECT_COST_PERCENT = 8,
     RTT_US_DEFAULT = 100,

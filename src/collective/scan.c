@@ -1,8 +1,8 @@
 /*
  * Exclusive and inclusive scan (plan.h): each rank of the line sends the sum to the next one.
  *
- * In direct exchange, it uses the link between the two ranks. Along the ring, the ranks between them pass the sum on,
- * so each link transfers a segment once in each lap.
+ * In direct exchange, the sum crosses the link between the two ranks. Along the ring, the ranks between them pass the
+ * sum on, so each link transfers a segment once in each lap.
  */
 #include "collective/schedule.h"
 

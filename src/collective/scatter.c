@@ -1,8 +1,8 @@
 /*
  * Reduce-scatter (plan.h). Piece p belongs to the share of rank p.
  *
- * Along the ring, it is folded from rank p + 1 to rank p, which finishes it. In direct exchange, every rank sends its
- * part to rank p, which folds all parts when the last one has arrived.
+ * Along the ring, the piece is folded from rank p + 1 to rank p, which finishes it. In direct exchange, every rank
+ * sends its part to rank p, which folds all parts when the last one has arrived.
  */
 #include "collective/schedule.h"
 

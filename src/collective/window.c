@@ -7,7 +7,7 @@
 
 /* Stripes may complete out of order, so the window may span SLOTS_PER_OPEN_STRIPE times the number of open stripes. */
 enum { SLOTS_PER_OPEN_STRIPE = 4 };
-/* A short path is full with few stripes; more would only evict each other from the caches. */
+/* A few stripes fill a short path; more would only evict each other from the caches. */
 enum { SHORT_PATH_WINDOW = 4 };
 /*
  * Limits for the windows of all operations on short paths together, for the same reason: all their scratch should stay
@@ -222,7 +222,7 @@ struct pccl_stripe *pccl_window_open_least(struct pccl_transfer *transfer)
 
 /*
  * Queues transfers in order of their start, because the windows of several operations evict each other from the caches,
- * and because the operations that started first then also end first. All others keep one stripe, so they make progress.
+ * and because the operations that started first then end first, too. All others keep one stripe, so they make progress.
  */
 void pccl_window_enqueue(struct pccl_transfer *transfer)
 {

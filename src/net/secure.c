@@ -664,8 +664,7 @@ void pccl_secure_finish(struct pccl_secure *secure)
         return;
     secure->finished = true;
     if (has_records(secure)) {
-        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL,
-                          0); /* if out of memory, the connection looks broken */
+        (void)seal_record(secure, PCCL_RECORD_END, NULL, 0, NULL, 0); /* on failure, the connection looks broken */
         return;
     }
     secure->openssl->ERR_clear_error();
