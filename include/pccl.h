@@ -943,15 +943,15 @@ PCCL_EXPORT pcclResult_t pcclReloadMaster(pcclMasterInstance_t *master);
  * pcclSuccess
  * pcclInvalidArgument master is NULL
  * pcclInvalidUsage    never run
- * pcclInternalError   it ended because of a bug in the library, which the log describes; it can be destroyed
+ * pcclInternalError   the master ended because of a bug in the library, which the log describes; it can be destroyed
  */
 PCCL_EXPORT pcclResult_t pcclMasterAwaitTermination(pcclMasterInstance_t *master);
 
 /*
- * Frees a master that was never run, or whose termination was awaited. It must not be used afterward.
+ * Frees a master that was never run, or whose termination was awaited. The master must not be used afterward.
  * pcclSuccess
  * pcclInvalidArgument master is NULL
- * pcclInvalidUsage    it is running, or its termination was not awaited; it was not freed
+ * pcclInvalidUsage    the master is running, or its termination was not awaited; nothing was freed
  */
 PCCL_EXPORT pcclResult_t pcclDestroyMaster(pcclMasterInstance_t *master);
 

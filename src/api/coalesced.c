@@ -19,7 +19,7 @@ static enum pccl_status check_codec(const pcclQuantizationOptions_t *codec, cons
 {
     struct pccl_descriptor one = *descriptor;
     struct pccl_text words;
-    one.collective = PCCL_ALL_REDUCE; /* checks it like a separate all-reduce */
+    one.collective = PCCL_ALL_REDUCE; /* checked like a separate all-reduce */
     one.datatype = (uint8_t)tensor->datatype;
     one.operation = (uint8_t)tensor->op;
     if (!pccl_datatype_is_float((enum pccl_datatype)tensor->datatype))
@@ -60,7 +60,7 @@ static int compare_ranges(const void *a, const void *b)
     return one->from < other->from ? -1 : one->from > other->from;
 }
 
-/* Lists the buffers of all tensors; a tensor in place has only its result listed. */
+/* Lists the buffers of all tensors. For a tensor in place, lists only the result. */
 static size_t list_ranges(const pcclCoalescedTensor_t *tensors, size_t count, struct range *ranges)
 {
     size_t listed = 0;

@@ -1,6 +1,6 @@
 /*
  * Codecs of the public API. The number that pcclCreateCodec returns encodes the whole codec, so there is no object to
- * free, share or look up. Only this file knows the encoding.
+ * free, share or look up. The encoding is private to this file.
  */
 #include "api/api.h"
 #include "os/cpu.h"

@@ -89,7 +89,7 @@ static void show(struct pccl_api_list *list)
     pccl_list_append(comm->lists.next, &list->shown->node); /* newest first */
 }
 
-/* Logs that the list repeats an entry. The peer's machine only logs individual operations that wait for a long time. */
+/* Logs that the list repeats an entry. The state machine only logs single operations that wait long. */
 static void tell_repeated(struct pccl_api_list *list, const struct pccl_api_entry *entry)
 {
     const uint64_t now_us = pccl_now_us(), pause_us = TELL_AGAIN * list->comm->params.where_ms * UINT64_C(1000);
@@ -222,8 +222,8 @@ static enum pccl_status try_launch(struct pccl_api_list *list, struct pccl_api_e
 }
 
 /*
- * Launches an entry. Returns false if the limit of operations is reached while others of this list are in flight; one
- * of those will make room.
+ * Launches an entry. Returns false if the limit of operations is reached while others of this list are in flight; the
+ * end of one of those makes room.
  */
 static bool launch(struct pccl_api_list *list, struct pccl_api_entry *entry)
 {

@@ -195,7 +195,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     enum pccl_status status = take_tensors(state, tensors, &why->reason);
     if (status == PCCL_OK)
         status = check_names(tensors, state->count, &why->reason);
-    if (status == PCCL_OK) /* checked before the digests are computed, because that takes long */
+    if (status == PCCL_OK) /* checked first, because computing the digests takes long */
         status = pccl_api_check_quiet(comm, &world, &why->reason);
     if (status == PCCL_OK)
         status = pccl_synchronizer_create(&config, &synchronizer, &why->reason);

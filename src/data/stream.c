@@ -67,7 +67,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     }
     if (handover->pipe) {
         pccl_pipe_copy_with(handover->pipe, &copier);
-        pccl_pipe_prepare(handover->pipe); /* here, so that the engine's thread need not */
+        pccl_pipe_prepare(handover->pipe); /* here, so that the engine's thread need not do it */
         pccl_pipe_defer(handover->pipe, &engine->bells);
     }
     pccl_channel_adopt(&stream->channel, handover);

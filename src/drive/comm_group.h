@@ -1,6 +1,6 @@
 /*
- * Creates and closes groups of a communicator. A group belongs to the current machine, so another pcclConnect ends it.
- * Caller holds the lock.
+ * Creates and closes groups of a communicator. A group belongs to the current state machine, so another pcclConnect
+ * ends it. Caller holds the lock.
  */
 #ifndef PCCL_DRIVE_COMM_GROUP_H
 #define PCCL_DRIVE_COMM_GROUP_H

@@ -28,7 +28,7 @@ struct pccl_comm_link {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
     uint64_t outgoing, incoming;               /* bit sets of connected slots; a direction is up if any bit is set */
-    bool asked;                                /* true while the machine waits for LINK_UP or LINK_DOWN of slot 0 */
+    bool asked;                                /* true while the state machine waits for LINK_UP or LINK_DOWN */
     bool dial, close_outgoing, close_incoming; /* actions requested by effects, which the loop still has to perform */
     bool queued;
     struct pccl_comm_link *next_queued;

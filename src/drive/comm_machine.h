@@ -6,8 +6,8 @@
 
 /*
  * Sets the time and thread of the event, steps the state machine and returns its answer. Returns INTERNAL if there is
- * no machine or if an invariant breaks in this step, which ends the communicator. The event's `op` is set only if the
- * answer is OK.
+ * no state machine or if an invariant breaks in this step, which ends the communicator. The event's `op` is set only if
+ * the answer is OK.
  */
 enum pccl_status pccl_comm_step(struct pccl_communicator *comm, struct pccl_peer_event *event);
 /*

@@ -95,7 +95,7 @@ struct launching {
 /* Differences between the launches of collectives and of sends. */
 struct kind {
     /*
-     * Lists the participants, or the members that the caller counts on. Returns ARGUMENT or TOO_FEW_PEERS with a
+     * Lists the participants, or the members that the caller expects. Returns ARGUMENT or TOO_FEW_PEERS with a
      * reason, or MEMORY.
      */
     enum pccl_status (*list)(const struct launching *l, struct pccl_comm_members **members);

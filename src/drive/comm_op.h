@@ -159,7 +159,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_op_await(struct pccl_communicator *co
 PCCL_MUST_CHECK enum pccl_status pccl_comm_op_end(struct pccl_communicator *comm, struct pccl_comm_op *operation,
                                                   pcclOperationInfo_t *info, struct pccl_why *why);
 
-/* Detaches all operations, which must be over, from their machine, which is about to be destroyed. */
+/* Detaches all operations, which must be over, from their state machine, which will be destroyed. */
 void pccl_comm_ops_detach(struct pccl_communicator *comm);
 /* Removes all references to this waiter. */
 void pccl_comm_ops_forget_waiter(struct pccl_communicator *comm, const struct pccl_waiter *waiter);

@@ -55,7 +55,7 @@ static enum pccl_status status_of(enum pccl_class class)
     return PCCL_INTERNAL;
 }
 
-/* Returns the status of an operation that is over, with the reason of a failure. */
+/* Returns the status of an operation that is over, with the reason for a failure. */
 static enum pccl_status outcome_of(const struct pccl_comm_op *operation, const struct pccl_text **reason)
 {
     const struct pccl_peer_op *op = operation->op;

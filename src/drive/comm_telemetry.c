@@ -198,7 +198,7 @@ static void note_announced(void *context, const struct pccl_id *from, const stru
             (struct pccl_telemetry_announced){.from = *from, .instance = *instance, .descriptor = *descriptor};
 }
 
-/* Collects the state of the peer's machine. Returns false if out of memory. */
+/* Collects the state of the peer's state machine. Returns false if out of memory. */
 static bool note_peer(const struct pccl_communicator *comm, struct pccl_telemetry_dump *dump)
 {
     const struct pccl_peer *peer = comm->peer;

@@ -7,12 +7,11 @@
 
 enum {
     REPORT_US = 1000000,
-    PULSE_US = 10000,         /* minimum interval between pulses while data moves */
-    PULSES_PER_S_MOST = 5000, /* limit for all members of the run together */
-    LATE_US = 3000,           /* normal delay of a timer */
-    MOVED_US = 3 * REPORT_US /
-               2, /* time without moving data after which operations are assumed to wait only, so they need no pulses */
-    MOVED_BYTES = 64 << 10, /* minimum bytes between two reports that count as moving data */
+    PULSE_US = 10000,             /* minimum interval between pulses while data moves */
+    PULSES_PER_S_MOST = 5000,     /* limit for all members of the run together */
+    LATE_US = 3000,               /* normal delay of a timer */
+    MOVED_US = 3 * REPORT_US / 2, /* time without moving data after which operations need no pulses */
+    MOVED_BYTES = 64 << 10,       /* minimum bytes between two reports that count as moving data */
 };
 
 _Static_assert((int)PCCL_WAIT_READY == (int)PCCL_TELEMETRY_READY &&

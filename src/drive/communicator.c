@@ -1,6 +1,6 @@
 /*
- * Lifecycle of a communicator: its control thread, its machine and its end. This is the only file that connects all
- * modules with the state machine's effects and with the loop, without depending on their details.
+ * Lifecycle of a communicator: its control thread, its state machine and its end. This is the only file that connects
+ * all modules with the state machine's effects and with the loop, without depending on their details.
  */
 #include "drive/communicator.h"
 #include "drive/comm_broken.h"
@@ -290,7 +290,7 @@ out:
     return status;
 }
 
-/* ---- creating and retiring a machine ---- */
+/* ---- creating and retiring a state machine ---- */
 
 static enum pccl_status find_candidates(const struct pccl_communicator *comm, struct pccl_peer_config *config,
                                         struct pccl_text *reason)
@@ -386,7 +386,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .measure = pccl_comm_effect_measure,
                                         .described = pccl_comm_effect_described,
                                         .log = effect_log};
-    pccl_comm_op_jobs_await(comm); /* jobs of the last machine, which were stopped when that machine ended */
+    pccl_comm_op_jobs_await(comm); /* jobs of the last state machine, which were stopped when it ended */
     if (comm->leaving)
         return pccl_fail(reason, PCCL_USAGE, "%s", PCCL_BEING_DESTROYED);
     if (comm->defect)
@@ -421,7 +421,7 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     comm->params = *params;
     comm->master.host_count = master_count;
     memcpy(comm->master.hosts, masters, master_count * sizeof *masters);
-    /* Without entropy, connecting fails too, so no remote peer reaches tables with this seed. */
+    /* Without entropy, connecting also fails, so no remote peer reaches tables with this seed. */
     if (!pccl_random_u64(&comm->hash_seed))
         comm->hash_seed = comm->handle.key;
     pccl_hash_key_init(&comm->hash, comm->hash_seed);

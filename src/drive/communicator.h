@@ -127,9 +127,9 @@ void pccl_comm_evict_callers(struct pccl_communicator *comm);
 void pccl_comm_destroy(struct pccl_communicator *comm);
 
 /*
- * First step of creating a new machine. Starts the control thread and the listener if needed, and fills in the config.
- * One thread at a time, after the last machine has ended. Called without the lock, as it may wait for the resolver.
- * Returns SYSTEM or MEMORY with a reason.
+ * First step of creating a new state machine. Starts the control thread and the listener if needed, and fills in the
+ * config. One thread at a time, after the last state machine has ended. Called without the lock, as it may wait for the
+ * resolver. Returns SYSTEM or MEMORY with a reason.
  */
 PCCL_MUST_CHECK enum pccl_status pccl_comm_prepare(struct pccl_communicator *comm, struct pccl_peer_config *config,
                                                    struct pccl_text *reason);

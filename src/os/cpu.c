@@ -10,7 +10,7 @@
 #if defined(__GNUC__) && defined(__x86_64__)
 #include <cpuid.h>
 
-/* Queries the processor directly: __builtin_cpu_supports needs data of a run-time library, which zig's lacks. */
+/* Queries the processor directly: __builtin_cpu_supports needs run-time data that zig's library does not have. */
 enum { LEAF_BASIC = 1, LEAF_EXTENDED = 7, STATE_AVX = 0x6, STATE_AVX512 = 0xe6 };
 
 /* Returns the registers that the operating system saves, as the bits of XCR0. */

@@ -150,6 +150,6 @@ bool pccl_resolver_cancel(struct pccl_resolver *resolver)
         let_go(resolver);
         return false;
     }
-    /* If 0, it had not begun, and on_resolved follows immediately. */
+    /* If 0, the request had not begun, and on_resolved follows immediately. */
     return uv_cancel((uv_req_t *)&resolver->request) != 0;
 }

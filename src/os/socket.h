@@ -60,7 +60,7 @@ PCCL_MUST_CHECK int pccl_socket_accept(uv_os_sock_t listening, uv_os_sock_t *soc
 
 /*
  * Read or write bytes; length must not be 0. Return the number of bytes, or a negative error: UV_EOF if the other side
- * has closed, UV_EPROTO if it has passed descriptors.
+ * has closed the socket, UV_EPROTO if it has passed descriptors.
  */
 ptrdiff_t pccl_socket_read(uv_os_sock_t socket, uint8_t *bytes, size_t length);
 ptrdiff_t pccl_socket_write(uv_os_sock_t socket, const uint8_t *bytes, size_t length);

@@ -317,7 +317,7 @@ static void copy_passed(struct msghdr *message, struct passed *passed)
 
 /*
  * Receives bytes and all descriptors passed with them. The buffer must have room for all of them: otherwise the system
- * closes the rest within this call, and the sender could make that block for any time.
+ * closes the rest within this call, and the sender could make that block indefinitely.
  */
 static ptrdiff_t receive(uv_os_sock_t socket, struct iovec *pieces, int count, struct passed *passed)
 {
