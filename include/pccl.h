@@ -578,8 +578,8 @@ PCCL_EXPORT pcclResult_t pcclCreateCommunicatorWithOptions(const char *master_ad
 PCCL_EXPORT pcclResult_t pcclConnect(pcclComm_t *comm);
 
 /*
- * Leaves the run, if connected, and frees the communicator. Notifies the master, so that the others need not detect the
- * loss, and does not wait for peers. Ends operations that have not been awaited; the library does not touch their
+ * Leaves the run, if connected, and frees the communicator. It notifies the master, so that the others need not detect
+ * the loss, and does not wait for peers. Ends operations that have not been awaited; the library does not touch their
  * buffers afterward. An in-place buffer then contains either the complete input or, only after a success, the complete
  * result. If the buffers differ, the receive buffer is unspecified. comm and the handles of its operations must not be
  * used afterward. Other threads' calls on comm fail as if this peer had left the run, and this call BLOCKS until they
