@@ -22,7 +22,7 @@
  * after an abort. After stop has returned, this module no longer uses either.
  *
  * Memory: segments in flight are stored in scratch, which all transfers share up to `scratch_bytes_max`. A transfer
- * always gets the scratch for its smallest window (one stripe), so no operation waits for the end of another one.
+ * always gets the scratch for its smallest window (one stripe), so no operation has to wait until another one ends.
  * Larger windows are granted in turn from the rest. Operations on long paths may use the whole budget. Operations on
  * short paths may use 12 MiB, and those that move data 3 MiB of it, or the window of one operation if that is larger,
  * so that many operations do not evict each other from the caches. A stripe needs scratch for as many segments as its

@@ -179,7 +179,7 @@ static void push(struct pccl_stream *stream)
     if (pccl_channel_push(&stream->channel) == PCCL_CHANNEL_MOVED)
         pccl_stream_sent(stream);
     else
-        pccl_stream_watch(stream); /* waits for room; after a failure to send, the next read gets the reason */
+        pccl_stream_watch(stream); /* waits for room; after a failure to send, the next read returns the reason */
 }
 
 /* Sends the message in stream->departure. Returns its number of bytes. */

@@ -72,7 +72,7 @@ struct pccl_secure {
 
 static bool is_link(const struct pccl_secure *secure) { return secure->role >= PCCL_SECURE_DIALED; }
 
-/* Returns true if our records replace TLS records after the handshake: not for HTTP, whose clients are browsers. */
+/* Returns true if our records replace TLS records after the handshake. HTTP keeps TLS records, for browsers. */
 static bool has_records(const struct pccl_secure *secure)
 {
     return secure->role != PCCL_SECURE_VISITOR && secure->role != PCCL_SECURE_PAGES;
@@ -439,7 +439,7 @@ static int go_on_renewing(struct pccl_secure *secure)
 
 /* ---- in ---- */
 
-/* Reads from TLS and adds to *total. Returns 0, or the error that stopped it. */
+/* Reads from TLS, and adds the number of bytes to *total. Returns 0, or the error that ended the reading. */
 static ptrdiff_t read_into(struct pccl_secure *secure, uint8_t *bytes, size_t length, size_t *total)
 {
     for (size_t have = 0, got = 0; have < length; have += got, *total += got) {
@@ -568,7 +568,7 @@ bool pccl_secure_was_cut(const struct pccl_secure *secure) { return secure->ende
 
 /* ---- out ---- */
 
-/* Seals until all bytes are sealed or the limit is reached. Returns 0, or the error that stopped it. */
+/* Seals until all bytes are sealed or the limit is reached. Returns 0, or the error that ended the sealing. */
 static ptrdiff_t seal(struct pccl_secure *secure, const uint8_t *bytes, size_t length, size_t *total)
 {
     size_t done = 0;
