@@ -159,7 +159,7 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
     const struct pccl_keys *keys = server->credentials.keys;
     const char *const words[] = {
         [PCCL_ARRIVAL_EARLY] = "it did not start encryption in time",
-        [PCCL_ARRIVAL_CROWDED] = "too many connections for the handshakes in progress, most of them from this address",
+        [PCCL_ARRIVAL_CROWDED] = "too many handshakes in progress, most of them from this address",
         [PCCL_ARRIVAL_PLAIN] = pccl_secure_plain_words(keys, PCCL_SECURE_MASTER),
         [PCCL_ARRIVAL_MISSING] = "no token of this master: not a peer, or a peer with an older version of PCCL",
         [PCCL_ARRIVAL_WRONG] = pccl_keys_has_files(keys) ? "a token instead of a certificate, or not a peer"

@@ -84,10 +84,10 @@ static bool explain(const struct failure *by)
     case PCCL_SECURE_PEER:
         if (error == REASON_NOT_VERIFIED || error == REASON_NO_KNOCK)
             pccl_text_format(
-                by->why, "the answering master is not the token's master: its key is different%s",
+                by->why, "the master that answered %s",
                 pccl_keys_is_shared(by->keys)
-                    ? "; it has a different PCCL_SECRET, or a build of PCCL that derives other keys from it"
-                    : "");
+                    ? "has a different key: its PCCL_SECRET differs, or its build of PCCL derives other keys from it"
+                    : "is not the one that issued the token: its key is different");
         else if (error == REASON_REVOKED)
             pccl_text_format(by->why, "the master does not accept the token: it was revoked");
         else if (told)

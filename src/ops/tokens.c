@@ -176,10 +176,11 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, bool *added, struct
     }
     if (before && (before->revoked_s != 0 || before->ends_s != 0))
         pccl_logger_print(PCCL_LOG_WARN, "master", "the run's own token %s: %s",
-                          before->revoked_s != 0 ? "is revoked, so no peer can join with it"
-                                                 : "is a previous one, which peers cannot use after it expires",
+                          before->revoked_s != 0
+                              ? "is revoked, so no peer can join with it"
+                              : "is not the current one, and peers cannot join with it after it expires",
                           tokens->run_path[0] ? "create another one with 'pccl-master token rotate'"
-                                              : "change the secret (PCCL_SECRET) of all, and restart them");
+                                              : "change PCCL_SECRET of the master and all peers, and restart them");
     return PCCL_OK;
 }
 
@@ -425,7 +426,7 @@ static void revoke(struct pccl_tokens *tokens, const char *name, struct pccl_pri
     }
     tell(tokens, &reason);
     pccl_text_append(&reason, "; the token is revoked, but may become valid again after a restart of the master: "
-                              "revoke it again when the file can be written");
+                              "revoke it again once the file is writable");
     refuse(answer, reason.bytes);
 }
 
@@ -502,7 +503,7 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
             tokens->changed = true;
         } else {
             pccl_text_append(&reason,
-                             "; the run has a new token, but the previous one does not expire: repeat the command");
+                             "; the run has a new token, but the previous token does not expire: repeat the command");
         }
         pass = NULL;
     }
@@ -520,8 +521,8 @@ static void rotate(struct pccl_tokens *tokens, const char *words, struct pccl_pr
     } else {
         tell(tokens, &reason);
         pccl_text_append(&reason,
-                         "; the run has a new token in %s, but the previous one may not expire after a restart of the "
-                         "master: repeat the command when the file can be written",
+                         "; the run has a new token in %s, but the previous token may still be accepted after a "
+                         "restart of the master: repeat the command once the token file is writable",
                          tokens->run_path);
         refuse(answer, reason.bytes);
     }

@@ -113,7 +113,7 @@ def test_peers_of_another_version(run):
     stranger = Mutant(run, 2, MUTANT_VERSION="999", PCCL_TOKEN_FILE=file)
     stranger.joins.wait()
     words = stranger.joins.result.get("words", "")
-    check("is not the token's master" in words and "999" not in words, f"{stranger.joins.result}")
+    check("is not the one that issued the token" in words and "999" not in words, f"{stranger.joins.result}")
     honest.go_on()
 
 
@@ -176,7 +176,7 @@ def test_flood_without_knocks(run):
     answered = heard.count(ALERT)
     equal(answered + heard.count(b""), len(heard), "refusals, and ends without an answer")
     check(100 <= answered <= most, f"{answered} refusals, and at most {most} may be")
-    refused(run.peer(token=OTHER, token_file=""), run.address, "is not the token's master")
+    refused(run.peer(token=OTHER, token_file=""), run.address, "is not the one that issued the token")
     honest.go_on()
 
 

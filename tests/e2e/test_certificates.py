@@ -76,7 +76,7 @@ def test_who_does_not_belong_is_told_why(run):
     without = dict.fromkeys(("tls_cert", "tls_key", "tls_ca"), "")
     refused(run.peer(**without), run, "requires encrypted connections", "PCCL_TLS_CERT")
     token = "pccl1.AAAAAAAAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-    refused(run.peer(**without, token=token), run, "is not the token's master")
+    refused(run.peer(**without, token=token), run, "is not the one that issued the token")
     run.master.wait_line("a token instead of a certificate")
     more_steps(loops, world=2)
     all_right(loops)

@@ -445,7 +445,7 @@ def test_who_does_not_belong_is_told_why(run):
     run.master.wait_line("requires encrypted connections")
     refused(run.peer(token=TOKEN.replace("A" * 22, pin, 1), token_file=""), run.address, "does not accept the token")
     run.master.wait_line("its token is not this master's")
-    refused(run.peer(token=TOKEN, token_file=""), run.address, "is not the token's master")
+    refused(run.peer(token=TOKEN, token_file=""), run.address, "is not the one that issued the token")
     run.master.wait_line("a token of another master")
     more_steps(loops, world=2)
     all_right(loops)
@@ -462,7 +462,7 @@ def test_shared_secret(run):
     loops = start_loops([a, b])
     restart(run)
     more_steps(loops, world=2)
-    refused(run.peer(secret=other), run.address, "it has a different PCCL_SECRET, or a build of PCCL that derives")
+    refused(run.peer(secret=other), run.address, "has a different key: its PCCL_SECRET differs, or its build of PCCL")
     refused(run.peer(token=TOKEN, secret=""), run.address, "its key is different")
     refused(run.peer(secret=""), run.address, "requires encrypted connections")
     with tempfile.NamedTemporaryFile("w") as file:

@@ -53,7 +53,7 @@ TEST(test_another_master_is_told_nothing)
     exchange(&f, 1000, 1000);
     assert_int_equal(f.server.received + f.client.received, 0);
     assert_string_equal(pccl_secure_why(f.client.secure),
-                        "the answering master is not the token's master: its key is different");
+                        "the master that answered is not the one that issued the token: its key is different");
     assert_string_equal(pccl_secure_why(f.server.secure), "its token belongs to a different master");
     teardown(&f);
 }

@@ -51,9 +51,8 @@ static int print_help(void)
         "after\n"
         "a broken connection or a restart of the master even if the token has expired or has no uses left. revoke "
         "removes\n"
-        "all peers that joined with it. rotate creates a new token of the run, writes it into the file of the run's "
-        "token\n"
-        "and prints it; the previous one expires, and peers that joined with it stay.\n"
+        "all peers that joined with it. rotate creates a new run token, writes it to the run's token file and\n"
+        "prints it; the previous token expires, but peers that joined with it stay.\n"
         "\n"
         "exit status: 0 done; 1 failure, with the printed reason; 2 wrong usage\n");
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
