@@ -15,7 +15,7 @@ enum pccl_status pccl_api_struct_check(const void *given, size_t size, const cha
         if (((const unsigned char *)given)[i] != 0)
             return pccl_fail(reason, PCCL_ARGUMENT,
                              "the struct has members that this version of the library does not know: the caller was "
-                             "built for a later one");
+                             "built for a later version");
     }
     return PCCL_OK;
 }

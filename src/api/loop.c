@@ -287,8 +287,8 @@ static enum pccl_status next(struct pccl_api_call *call, pcclLoop_t *loop, pcclR
     loop->last = STEP_BEGUN;
     if (known.diverged)
         pccl_logger_print(PCCL_LOG_WARN, "peer",
-                          "loop: this peer's state differed from the majority's and was replaced by it: either it "
-                          "computed differently, or the step changed the state before its last operation");
+                          "loop: this peer's state differed from the majority's and was replaced: either this "
+                          "peer computed differently, or the step changed the state before its last operation");
     const size_t size = step->size;
     memset(step, 0, size); /* includes the fields of later versions */
     *step = known;

@@ -282,7 +282,7 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
         return false;
     pccl_text_format(why,
                      "found a better ring for group %u: slowest link %" PRIu64 " bytes/s, was %" PRIu64
-                     "; total round trips %s, were %s",
+                     "; total round-trip time %s, was %s",
                      group->number, is.slowest, was.slowest, pccl_duration_str(is.latency_us),
                      pccl_duration_str(was.latency_us));
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);

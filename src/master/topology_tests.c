@@ -377,9 +377,10 @@ void pccl_master_expire_tests_of(struct pccl_master *m, struct pccl_peer_group *
             pccl_master_arm(m, remote->test.until_us);
             continue;
         }
-        pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
-                        "peer %s did not report the test of its link to peer %s: skipping tests of its links",
-                        pccl_id_str(&remote->id), pccl_id_str(&remote->test.to));
+        pccl_master_log(
+            m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+            "peer %s did not report the result of testing its link to peer %s: skipping further tests of its links",
+            pccl_id_str(&remote->id), pccl_id_str(&remote->test.to));
         remote->test.excluded = true;
         extend(m, remote);
         end_test(m, remote);

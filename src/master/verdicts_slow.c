@@ -133,8 +133,8 @@ static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, u
         if (count < 2 || !is_stalled(&paces[i], usual))
             continue;
         pccl_text_format(&evidence,
-                         "its process was runnable but not running for %u %% of the time, others %" PRIu64
-                         " %%: it is repeatedly stopped, or its processors are overloaded",
+                         "its process was runnable but not running for %u %% of the time (others: %" PRIu64
+                         " %%): it is repeatedly stopped, or its processors are overloaded",
                          paces[i].stalled / 10, usual / 10);
         suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, true, &evidence);
     }
@@ -189,7 +189,7 @@ static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint
         struct pccl_text evidence;
         pccl_text_format(
             &evidence,
-            "it entered its last %u operations %s later than the others on average, and they took the others %s",
+            "it entered its last %u operations %s later than the others on average; the operations took the others %s",
             pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
         suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, enough, &evidence);
     }
@@ -381,12 +381,12 @@ static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * 
 static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
 {
     if (cell->slow)
-        pccl_text_append(evidence, "%" PRIu64 " KiB took %" PRIu64 " ms per MiB, other links %" PRIu64,
+        pccl_text_append(evidence, "%" PRIu64 " KiB were sent at %" PRIu64 " ms per MiB (other links: %" PRIu64 ")",
                          cell->link->bytes >> 10, cell->pace / 1000, matrix->usual_pace / 1000);
     if (cell->lossy)
-        pccl_text_append(evidence, "%s%u.%u %% of its bytes were retransmitted, other links %" PRIu64 ".%" PRIu64 " %%",
-                         cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10,
-                         matrix->usual_loss % 10);
+        pccl_text_append(
+            evidence, "%s%u.%u %% of the bytes were retransmitted (other links: %" PRIu64 ".%" PRIu64 " %%)",
+            cell->slow ? "; " : "", cell->loss / 10, cell->loss % 10, matrix->usual_loss / 10, matrix->usual_loss % 10);
 }
 
 /* Returns true if most members send faster than this link does. */

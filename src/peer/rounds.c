@@ -231,7 +231,8 @@ void pccl_peer_drain(struct pccl_peer *p)
     }
     p->drain_us = p->now_us + p->config.drain_ms * UINT64_C(1000);
     pccl_peer_arm(p, p->drain_us);
-    pccl_peer_log(p, PCCL_LOG_INFO, "this peer is draining: it will leave at the next topology update, or in %u ms",
+    pccl_peer_log(p, PCCL_LOG_INFO,
+                  "this peer is draining: it will leave at the next topology update, or in %u ms at the latest",
                   p->config.drain_ms);
     for (uint8_t kind = 0; kind < PCCL_ROUND_KINDS; kind++)
         if (kind != PCCL_ROUND_SYNC && kind != PCCL_ROUND_OPTIMIZE && p->calls[kind].outstanding &&

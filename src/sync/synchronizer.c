@@ -200,7 +200,8 @@ static enum pccl_status make_state(struct pccl_synchronizer *synchronizer, struc
         status = pccl_state_init(&synchronizer->state, config->kernels, pccl_heap(), tensors, config->tensor_count);
     pccl_release(pccl_heap(), tensors, bytes);
     if (status == PCCL_LIMIT)
-        pccl_text_format(reason, "a shared state has at most %u tensors, and fewer bytes than 2^63", PCCL_TENSORS_MAX);
+        pccl_text_format(reason, "a shared state can have at most %u tensors and must be smaller than 2^63 bytes",
+                         PCCL_TENSORS_MAX);
     else if (status != PCCL_OK)
         pccl_text_format(reason, "%s", pccl_status_text(status));
     if (status != PCCL_OK)

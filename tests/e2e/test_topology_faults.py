@@ -145,7 +145,7 @@ def test_stop_after_its_vote(run):
     victim, others, vote, calls = still_in_tests(run)
     results = agree(calls, SUCCESS)
     equal({result["world"] for result in results}, {4}, "world")
-    run.master.wait_line("did not report the test of its link")
+    run.master.wait_line("did not report the result of testing its link")
     victim.resume()
     vote.wait(rc=SUCCESS)
     goes_on(run, [victim, *others])
