@@ -10,7 +10,7 @@
 
 /* X(name without "pccl_", type, labels as shown in the documentation, help) */
 #define PCCL_METRICS(X)                                                                                                \
-    X(build_info, gauge, "version, protocol", "Always 1; the labels have the version.")                                \
+    X(build_info, gauge, "version, protocol", "Always 1; the labels contain the version.")                             \
     X(uptime_seconds, gauge, "", "Time since this master started.")                                                    \
     X(run_open, gauge, "", "1: a run with members exists.")                                                            \
     X(recovering, gauge, "", "1: the master has restarted and waits for the members of a run.")                        \
@@ -25,7 +25,8 @@
     X(connections_total, counter, "", "Accepted connections of peers and strangers.")                                  \
     X(connections_refused_total, counter, "reason", "Connections refused before they belonged to a peer.")             \
     X(connections_turned_away_total, counter, "",                                                                      \
-      "Newcomers refused for lack of a file descriptor or of time for a handshake.")                                   \
+      "Connections turned away because no file descriptor was free, or because the handshake took too long or too "    \
+      "many were in progress.")                                                                                        \
     X(operations_begun_total, counter, "kind", "Operations that at least one member has started.")                     \
     X(operations_committed_total, counter, "kind", "Committed operations.")                                            \
     X(operations_aborted_total, counter, "kind", "Aborted operations.")                                                \

@@ -594,19 +594,19 @@
 
 #define PCCL_ENUM_hello_mode(V)                                                                                        \
     V(HELLO_NEW, 1, "a newcomer: wait for welcome")                                                                    \
-    V(HELLO_CONTINUE, 2, "the session continues: both resend messages that the other side has not received")           \
-    V(HELLO_RESUME, 3, "the master knows nothing: new session, send resume")
+    V(HELLO_CONTINUE, 2, "the session continues: both sides resend messages that the other has not received")          \
+    V(HELLO_RESUME, 3, "the master has no record of the session: start a new one and send resume")
 enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_refusal(V)                                                                                           \
     V(REFUSAL_VERSION, 1, "another protocol version, or another schema")                                               \
     V(REFUSAL_MALFORMED, 2, "malformed, or not allowed here")                                                          \
     V(REFUSAL_FULL, 3, "a limit is reached")                                                                           \
-    V(REFUSAL_LINEAGE, 4, "another run, or a run that is over")                                                        \
-    V(REFUSAL_IDENTITY, 5, "wrong token, or another peer than the one meant")                                          \
+    V(REFUSAL_LINEAGE, 4, "another run, or a run that has ended")                                                      \
+    V(REFUSAL_IDENTITY, 5, "wrong token, or not the intended peer")                                                    \
     V(REFUSAL_NOT_WARM, 6, "links to the future neighbors could not be opened")                                        \
     V(REFUSAL_SILENT, 7, "silent for too long")                                                                        \
-    V(REFUSAL_GONE, 8, "it was removed, or found dead, before")                                                        \
+    V(REFUSAL_GONE, 8, "it was removed or found dead earlier")                                                         \
     V(REFUSAL_UNREACHABLE, 9, "no ring can be built with it")                                                          \
     V(REFUSAL_PROTOCOL, 10, "it violated the protocol")                                                                \
     V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
@@ -640,12 +640,12 @@ enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 
 #define PCCL_ENUM_class(V)                                                                                             \
     V(CLASS_NONE, 0, "committed")                                                                                      \
-    V(CLASS_PEER_LOST, 1, "aborted; a retry may succeed, with the other classes it will not")                          \
+    V(CLASS_PEER_LOST, 1, "aborted; a retry may succeed, unlike with the other classes")                               \
     V(CLASS_MISMATCH, 2, "peers called it with different arguments")                                                   \
     V(CLASS_ABORTED, 3, "a caller aborted it")                                                                         \
     V(CLASS_DEADLINE, 4, "its deadline passed")                                                                        \
     V(CLASS_INTERNAL, 5, "an internal error")                                                                          \
-    V(CLASS_MEMBERS_CHANGED, 6, "a caller expected other members than the view has")
+    V(CLASS_MEMBERS_CHANGED, 6, "the members of the view differ from the members that a caller expected")
 enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
 #define PCCL_ENUM_level(V)                                                                                             \
@@ -657,7 +657,7 @@ enum pccl_level { PCCL_ENUM_level(PCCL_ENUM_VALUE) PCCL_LEVELS };
 
 #define PCCL_ENUM_choice_why(V)                                                                                        \
     V(CHOICE_NONE, 0, "nothing is chosen: in memory only")                                                             \
-    V(CHOICE_FIRST, 1, "no earlier use counts, so the cost data of the view decide")                                   \
+    V(CHOICE_FIRST, 1, "no earlier use counts, so the view's cost data decide")                                        \
     V(CHOICE_KEPT, 2, "the same as in the previous use")                                                               \
     V(CHOICE_LOWERED, 3, "the previous use took too long")                                                             \
     V(CHOICE_RAISED, 4, "the previous uses left time for more bits")
@@ -687,10 +687,10 @@ enum pccl_link_kind { PCCL_ENUM_link_kind(PCCL_ENUM_VALUE) };
 enum pccl_round_kind { PCCL_ENUM_round_kind(PCCL_ENUM_VALUE) PCCL_ROUND_KINDS };
 
 #define PCCL_ENUM_round_outcome(V)                                                                                     \
-    V(ROUND_DONE, 0, "update, optimize: decided; pending: no peer waits; sync: all hold the same")                     \
+    V(ROUND_DONE, 0, "update, optimize: decided; pending: no peer waits; sync: all hold the same state")               \
     V(ROUND_TRUE, 1, "pending: a peer waits")                                                                          \
     V(ROUND_WITHDRAWN, 2, "only this peer's vote was taken back")                                                      \
-    V(ROUND_FAILED, 3, "sync, optimize: it failed for all of the group")
+    V(ROUND_FAILED, 3, "sync, optimize: it failed for the whole group")
 enum pccl_round_outcome { PCCL_ENUM_round_outcome(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_call(V)                                                                                              \
@@ -712,8 +712,8 @@ enum pccl_want_kind { PCCL_ENUM_want_kind(PCCL_ENUM_VALUE) };
 #define PCCL_ENUM_place_state(V)                                                                                       \
     V(PLACE_HERE, 0, "it has made this call")                                                                          \
     V(PLACE_ELSEWHERE, 1, "it waits in another call")                                                                  \
-    V(PLACE_SILENT, 2, "it is silent, or computes")                                                                    \
-    V(PLACE_DISCONNECTED, 3, "its connection is lost, it may reconnect")
+    V(PLACE_SILENT, 2, "it is silent, or is computing")                                                                \
+    V(PLACE_DISCONNECTED, 3, "its connection is lost, but it may reconnect")
 enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_stuck(V)                                                                                             \
