@@ -47,12 +47,13 @@
     X(MASTER, TEXT, master_token_file, "PCCL_MASTER_TOKEN_FILE", "", 0, 1000,                                          \
       "file with the token that peers need to join, created if missing; empty: no token, no encryption")               \
     X(MASTER, TEXT, master_state, "PCCL_MASTER_STATE", "", 0, 1000,                                                    \
-      "directory for the master's key, its token unless master_token_file is set, and a note of an active run; or "    \
-      "empty")                                                                                                         \
+      "directory for the master's key, its token unless master_token_file is set, and a record of the active run; "    \
+      "empty: none")                                                                                                   \
     X(MASTER, TEXT, encryption, "PCCL_ENCRYPTION", "on", 0, 7,                                                         \
       "encryption with a token: on, control (payload unencrypted on authenticated links) or off")                      \
     X(MASTER, SWITCH, insecure, "PCCL_INSECURE", "0", 0, 1,                                                            \
-      "1: no warning about listening on non-loopback addresses without a token, and allows plain HTTP there")          \
+      "1: disables the warning about listening on non-loopback addresses without a token, and allows plain HTTP "      \
+      "there")                                                                                                         \
     X(COMMUNICATOR, SECRET, token, "PCCL_TOKEN", "", 0, 77,                                                            \
       "the master's token, used to join and to encrypt; empty: read from token_file")                                  \
     X(COMMUNICATOR, TEXT, token_file, "PCCL_TOKEN_FILE", "", 0, 1000,                                                  \
@@ -72,11 +73,12 @@
     X(COMMUNICATOR, U32, connection_pool_size, "PCCL_CONNECTION_POOL_SIZE", "0", 0, 64,                                \
       "connections to each neighbor; 0: chosen by the library")                                                        \
     X(COMMUNICATOR, U32, window_bytes, "PCCL_WINDOW_BYTES", "8388608", 65536, 1073741824,                              \
-      "bytes in flight of a reduction per peer (twice that with two peers); should exceed bandwidth times round trip") \
+      "bytes in flight per peer and reduction (twice as many with two peers); should exceed bandwidth times "          \
+      "round-trip time")                                                                                               \
     X(COMMUNICATOR, U32, scratch_bytes, "PCCL_SCRATCH_BYTES", "50331648", 1048576, 4294967295,                         \
-      "memory for data in flight of all reductions together; each reduction always gets its minimum window")           \
+      "memory for the data in flight of all reductions together; each reduction always gets its minimum window")       \
     X(COMMUNICATOR, U32, spin_us, "PCCL_SPIN_US", "50", 0, 1000,                                                       \
-      "microseconds since the last arrival for which a blocking call looks for data before it sleeps; 0: never")       \
+      "microseconds for which a blocking call polls for data after the last arrival before it sleeps; 0: no polling")  \
     X(COMMUNICATOR, U32, feedback_mib, "PCCL_FEEDBACK_MIB", "4096", 0, 16777216,                                       \
       "memory limit in MiB for the error feedback of all tags together: 8 bytes per element")                          \
     X(COMMUNICATOR, HOST, bind_address, "PCCL_BIND_ADDRESS", "", 0, 1,                                                 \
@@ -99,7 +101,7 @@
     X(COMMUNICATOR, U32, link_silence_ms, "PCCL_LINK_SILENCE_MS", "10000", 100, 3600000,                               \
       "time after which a link with unacknowledged bytes is closed")                                                   \
     X(COMMUNICATOR, U32, connect_timeout_ms, "PCCL_CONNECT_TIMEOUT_MS", "5000", 10, 600000,                            \
-      "time limit of one connection attempt to one address")                                                           \
+      "time limit for one attempt to connect to one address")                                                          \
     X(PROCESS, LEVEL, log_level, "PCCL_LOG_LEVEL", "WARN", 0, 0,                                                       \
       "minimum level of log lines: TRACE, DEBUG, INFO, WARN, ERR, FATAL or NONE")                                      \
     X(PROCESS, SECRET, secret, "PCCL_SECRET", "", 22, 256,                                                             \

@@ -20,7 +20,7 @@
     NUMBER(X, alone_ms, "PCCL_ALONE_MS", 60000, 100, 86400000,                                                         \
            "time a restarted master waits for a majority before it continues with the available peers")                \
     NUMBER(X, found_after_ms, "PCCL_FOUND_AFTER_MS", 0, 0, 600000,                                                     \
-           "time after the master's start before newcomers may begin a run, as an earlier one may be active; "         \
+           "time after the master's start before newcomers may begin a run, because an earlier one may be active; "    \
            "pccl-master: 1500")                                                                                        \
     NUMBER(X, settle_ms, "PCCL_SETTLE_MS", 250, 0, 600000,                                                             \
            "time allowed to reconnect a lost link between two live peers before the ring changes")                     \
@@ -42,8 +42,8 @@
     TEXT(X, slow_peer, "PCCL_SLOW_PEER", "warn", 0, 7,                                                                 \
          "action for a peer that slows down the others: warn, or expel after slow_peer_limit_s")                       \
     NUMBER(X, slow_peer_limit_s, "PCCL_SLOW_PEER_LIMIT_S", 60, 1, 604800,                                              \
-           "seconds a slow peer's verdict must last before it is expelled; it may return after 4 times as "            \
-           "long")                                                                                                     \
+           "seconds that a verdict against a slow peer must last before the peer is expelled; it may return after "    \
+           "4 times as long")                                                                                          \
     NUMBER(X, slow_peer_floor, "PCCL_SLOW_PEER_FLOOR", 2, 1, 4096,                                                     \
            "minimum number of members that must remain in the group when a slow peer is expelled")
 

@@ -25,9 +25,8 @@
            "deadline of connect, of joint calls and of get topology; 0: none")                                         \
     NUMBER(X, drain_ms, "PCCL_DRAIN_MS", 20000, 0, 604800000,                                                          \
            "time a peer that requested its drain waits for a topology update before it leaves without one")            \
-    NUMBER(                                                                                                            \
-        X, stuck_ms, "PCCL_STUCK_MS", 30000, 0, 604800000,                                                             \
-        "time limit of calls that can never meet; if set explicitly, also of operations that wait for each other; 0: " \
-        "none")
+    NUMBER(X, stuck_ms, "PCCL_STUCK_MS", 30000, 0, 604800000,                                                          \
+           "time limit for calls that can never meet; if set explicitly, also for operations that wait for each "      \
+           "other; 0: none")
 
 #endif

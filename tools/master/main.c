@@ -64,16 +64,16 @@ static int print_help(void)
         "\n"
         "Runs a PCCL master until SIGTERM or SIGINT, upon which it notifies its peers and exits. On disk it keeps "
         "only\n"
-        "its key, its tokens and a note of an active run. SIGHUP reloads its certificates.\n"
+        "its key, its tokens and a record of the active run. SIGHUP reloads its certificates.\n"
         "\n"
         "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
-        "                       Default: [::]:48148, port 48148 of all addresses\n"
+        "                       Default: [::]:48148, port 48148 on all addresses\n"
         "  --token-file FILE    token that peers need to join, created with the master's key if missing; peers read "
         "it\n"
         "                       from PCCL_TOKEN or PCCL_TOKEN_FILE, and all connections are encrypted\n"
-        "  --state DIR          directory for the master's key, its tokens ('pccl-master token --help'), without\n"
-        "                       --token-file the run's own token (run.token), and a note of an active run, for whose\n"
-        "                       members newcomers wait after a restart of the master\n"
+        "  --state DIR          directory for the master's key, its tokens (see 'pccl-master token --help'), the\n"
+        "                       run's own token (run.token) unless --token-file is given, and a record of the\n"
+        "                       active run, so that newcomers wait for its members after a restart of the master\n"
         "  --tls-cert FILE, --tls-key FILE, --tls-ca FILE  instead of a token: the master's certificate and key, and\n"
         "                       the authority that signs peers' certificates; all in PEM\n"
         "  --insecure           disables the warning about listening on non-loopback addresses without a token, and\n"
@@ -83,12 +83,13 @@ static int print_help(void)
         "  --http ADDRESS       same as --set http=ADDRESS: address for metrics and status over HTTP; see\n"
         "                       'pccl-master status --help'\n"
         "  --http-cert FILE, --http-key FILE  certificate and key in PEM for HTTPS on non-loopback addresses; clients\n"
-        "                       need a token of the role observe or admin, or the one in --admin-token-file\n"
+        "                       need a token with the role observe or admin, or the one in --admin-token-file\n"
         "  --admin-token-file FILE  file with a token that allows draining and expelling peers over HTTP\n"
         "  --slow-peer warn|expel  action for a peer that repeatedly makes the others wait; expel: removes it and\n"
         "                       refuses it for a while\n"
         "  --slow-peer-limit SECONDS  time for which a peer must be slow before it is expelled\n"
-        "  --set NAME=VALUE     sets a parameter, or idle_exit_ms: time without peers after which it exits; 0: never\n"
+        "  --set NAME=VALUE     sets a parameter, or idle_exit_ms: time without peers after which the master\n"
+        "                       exits; 0: never\n"
         "  --log-level LEVEL    same as --set log_level=LEVEL\n"
         "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
         "  --listen-address, --option  aliases of --listen and --set\n"
@@ -267,11 +268,12 @@ static void explain_failure(const struct pccl_text *words)
     if (says(words, UV_EADDRINUSE)) {
         uint16_t port = port_in(words, UV_EADDRINUSE);
         if (!holder_of_port(port, holder, sizeof holder))
-            (void)snprintf(holder, sizeof holder, "Another program, possibly of another user,");
-        settings_explain(&problem,
-                         "%s. %s uses the port, possibly a running master. Find it, or a connection on that port, with "
-                         "'ss -tanp sport = :%u'; stop it, or choose another port with %s",
-                         words->bytes, holder, (unsigned)port, option);
+            (void)snprintf(holder, sizeof holder, "Another program, possibly another user's,");
+        settings_explain(
+            &problem,
+            "%s. %s uses the port; it may be a running master. Find it, or a connection on that port, with "
+            "'ss -tanp sport = :%u'; stop it, or choose another port with %s",
+            words->bytes, holder, (unsigned)port, option);
     } else if (says(words, UV_EACCES)) {
         settings_explain(&problem, "%s. Ports below 1024 require a privilege; choose a higher one with %s",
                          words->bytes, option);

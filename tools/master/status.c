@@ -238,9 +238,10 @@ static int print_help(void)
            "  --help     prints this text\n"
            "\n"
            "For a master that uses HTTPS (--http-cert):\n"
-           "  --token-file FILE   file with a token of the role observe or admin, or with the admin token\n"
-           "  --ca FILE           the authority, or the certificate itself, in PEM; default: the system's authorities\n"
-           "  --fingerprint HEX   instead of --ca: the certificate's SHA-256, which the master logs\n"
+           "  --token-file FILE   file that contains a token with the role observe or admin, or the admin token\n"
+           "  --ca FILE           the authority that signed the master's certificate, or the certificate itself, in\n"
+           "                      PEM; default: the system's authorities\n"
+           "  --fingerprint HEX   instead of --ca: SHA-256 of the master's certificate, which the master logs\n"
            "\n"
            "exit status: 0 the master answered; 1 no answer, for the printed reason; 2 wrong usage\n",
            default_address);

@@ -63,7 +63,7 @@ void perf_report_header(const struct perf_options *options, const struct perf_ri
         perf_reduces(options) ? perf_operation_name(options->operation) : "-", options->codec_text, options->concurrent,
         options->tensors, options->pool ? options->pool : "automatic", perf_local(options));
     if (options->mode == PERF_PEER)
-        (void)fprintf(out, "# this peer's own figures; CPU: of this peer, times the number of peers\n");
+        (void)fprintf(out, "# this peer's own figures; CPU: this peer's time, multiplied by the number of peers\n");
     if (ring) {
         perf_limit_text(ring, text, sizeof text);
         (void)fprintf(out, "# limit: plain TCP sockets %s, %.2f CPU-s/GB; %%limit = their time / ours\n", text,

@@ -167,7 +167,7 @@ static void report(const struct search *search)
     const struct pccl_topology_report *topology = &search->report;
     const struct pccl_ring_problem *problem = &search->problem;
     FILE *out = perf_table(search->options);
-    (void)fprintf(out, "# group %u, %u peers, %u ways known of %llu; seed %llu, %llu steps\n", topology->group,
+    (void)fprintf(out, "# group %u, %u peers, %u of %llu ways known; seed %llu, %llu steps\n", topology->group,
                   topology->count, topology->link_count, (unsigned long long)topology->count * (topology->count - 1),
                   (unsigned long long)problem->seed, (unsigned long long)problem->steps);
     const uint64_t share = share_of_all(topology);
