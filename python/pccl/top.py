@@ -327,11 +327,19 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         nargs="?",
         type=_Master,
         default=f"127.0.0.1:{_PORT}",
-        help=f"of the master's --http (127.0.0.1:{_PORT}); https://... for a master with --http-cert",
+        help=f"address given to the master's --http (127.0.0.1:{_PORT}); https://... for a master with --http-cert",
     )
-    parser.add_argument("--token-file", metavar="FILE", help="file with a token of role observe or admin, for https://")
-    parser.add_argument("--ca", metavar="FILE", help="the certificate's authority, or the certificate itself, in PEM")
-    parser.add_argument("--fingerprint", metavar="HEX", help="instead of --ca: its SHA-256, which the master logs")
+    parser.add_argument(
+        "--token-file", metavar="FILE", help="file that contains a token with the role observe or admin, for https://"
+    )
+    parser.add_argument(
+        "--ca", metavar="FILE", help="authority that signed the master's certificate, or the certificate itself, in PEM"
+    )
+    parser.add_argument(
+        "--fingerprint",
+        metavar="HEX",
+        help="instead of --ca: SHA-256 of the master's certificate, which the master logs",
+    )
     parser.add_argument("--once", action="store_true", help="prints the status once, even on a terminal")
     given = parser.parse_args(arguments)
     try:

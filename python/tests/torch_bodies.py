@@ -766,7 +766,7 @@ def of_another_world(address):
     try:
         start(init_method=f"pccl://{address}")
     except dist.DistBackendError as error:
-        assert "another job uses it, or world sizes differ" in str(error), error
+        assert "another job uses it, or the world sizes differ" in str(error), error
         say("refused")
 
 

@@ -42,8 +42,8 @@ class NumpyArrays:
     def check(self, name: str, array: Any) -> None:
         if not isinstance(array, numpy.ndarray):
             raise DTypeError(
-                f"params: {name} is a {type(array).__name__}, but other parameters are numpy arrays: expected one "
-                "kind"
+                f"params: {name} is a {type(array).__name__}, but other parameters are numpy arrays: all "
+                "parameters must be of the same kind"
             )
         if not array.flags.writeable:
             raise LayoutError(f"params: {name}: {describe(array)} is read-only")
@@ -114,8 +114,8 @@ class TorchArrays:
     def check(self, name: str, array: Any) -> None:
         if not isinstance(array, torch.Tensor):
             raise DTypeError(
-                f"params: {name} is a {type(array).__name__}, but other parameters are torch tensors: expected one "
-                "kind"
+                f"params: {name} is a {type(array).__name__}, but other parameters are torch tensors: all "
+                "parameters must be of the same kind"
             )
         if is_sharded(array) and any(placement.is_partial() for placement in array.placements):
             raise LayoutError(f"params: {name} is a DTensor of incomplete sums: {array.placements}")

@@ -218,8 +218,8 @@ def _of_torch(given: Any) -> Any:
     if type(given) is torch.optim.SGD and not numbers["dampening"] and not numbers["weight_decay"] and not is_max:
         return (Nesterov if numbers["nesterov"] else SGD)(rate, float(numbers["momentum"]))
     raise InvalidArgument(
-        f"outer: {type(given).__name__} is not SGD without dampening and weight decay, nor AdamW without amsgrad; "
-        "write it as a function of (theta, momentum, mean)"
+        f"outer: this {type(given).__name__} is not supported: expected SGD without dampening, weight_decay and "
+        "maximize, or AdamW without amsgrad and maximize; otherwise pass a function of (theta, momentum, mean)"
     )
 
 

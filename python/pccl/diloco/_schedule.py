@@ -40,7 +40,7 @@ class Schedule:
             least = f"inner_steps={period}" if periods is None else f"the shortest period, {min(own)}"
             raise InvalidArgument(
                 f"delay: {delay}; expected at least 0 and less than {least}, so that a fragment has "
-                "arrived when it is sent again"
+                "arrived before it is sent again"
             )
         if offsets is None:
             return cls(period, tuple(p * each // count for p, each in enumerate(own)), own, delay)
@@ -48,7 +48,7 @@ class Schedule:
         if len(given) != count:
             raise InvalidArgument(f"offsets: {len(given)} offsets for {count} fragments")
         if not all(0 <= offset < each for offset, each in zip(given, own)):
-            most = f"inner_steps - 1 = {period - 1}" if periods is None else f"its period, less 1, of {list(own)}"
+            most = f"inner_steps - 1 = {period - 1}" if periods is None else f"its period - 1; periods: {list(own)}"
             raise InvalidArgument(f"offsets: {list(given)}; expected each from 0 to {most}")
         return cls(period, given, own, delay)
 

@@ -57,7 +57,7 @@ def _resolve(host: str, port: int, findings: List[Finding]) -> List[Tuple[int, s
     texts = ", ".join(address for _, address in addresses)
     if host not in ("localhost", *(address for _, address in addresses)):
         if all(address.startswith("127.") or address == "::1" for _, address in addresses):
-            mend = f"on all machines but the master's: correct the line of {host} in /etc/hosts"
+            mend = f"on all machines but the master's: correct the line for {host} in /etc/hosts"
             findings.append(note("name", f"{host} is {texts}, this machine itself", mend))
         else:
             findings.append(ok("name", f"{host} is {texts}"))

@@ -157,17 +157,18 @@ def _judge_paths(comm: Communicator, topology: _Topology) -> List[Finding]:
     findings = []
     median = statistics.median(path.rate for path in topology.paths) if topology.paths else 0
     for path in topology.paths:
-        ends = f"{comm.name_of(path.sender)} -> {comm.name_of(path.receiver)}"
+        sender, receiver = comm.name_of(path.sender), comm.name_of(path.receiver)
         if path.rate == 0:
-            findings.append(bad("path", f"{ends}: cannot be reached", _open_port("on the second machine")))
+            text = f"{receiver} cannot be reached from {sender}"
+            findings.append(bad("path", text, _open_port(f"on {receiver}")))
         elif path.rate < _SLOW * median:
-            text = f"{ends} carries {path.rate / 1e6:.1f} MB/s, the median path {median / 1e6:.1f} MB/s"
+            text = f"{sender} -> {receiver} carries {path.rate / 1e6:.1f} MB/s (median path: {median / 1e6:.1f} MB/s)"
             findings.append(note("path", text, "check for other traffic on this path; rings avoid it if possible"))
     known = {(path.sender, path.receiver) for path in topology.paths}
     unknown = [pair for pair in itertools.permutations(topology.addresses, 2) if pair not in known]
     if unknown:
         sender, receiver = map(comm.name_of, unknown[0])
-        text = f"no time to measure {len(unknown)} paths, for example {sender} -> {receiver}"
+        text = f"paths not measured for lack of time: {len(unknown)}, for example {sender} -> {receiver}"
         findings.append(note("unmeasured", text, "give the master more time: --set optimize_ms=10000"))
     return findings
 

@@ -587,7 +587,7 @@ class Pipeline(Method):
                 "rejoin() after it dropped out, or load_state_dict()"
             )
         there = sorted(seat.stage for seat in self._seats.values())
-        return f"waiting for a complete replica: only the stages {there} have peers, of {len(self._makers)}"
+        return f"waiting for a complete replica: of {len(self._makers)} stages, only {there} have peers"
 
     def _admit(self, admits: bool) -> Meeting:
         self._has_met = False

@@ -461,7 +461,7 @@ def _check(model: Any, optimizer: Any) -> None:
     if strange:
         raise InvalidArgument(
             f"elastic: {len(strange)} of the optimizer's parameters are not the model's, so their gradients would not "
-            "be averaged; make the optimizer after fully_shard() and the like"
+            "be averaged; create the optimizer after fully_shard() and similar calls"
         )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise InvalidArgument("elastic: LBFGS requires a closure, which is not supported")

@@ -45,7 +45,7 @@ class Unformed(World):
         """Connects to the master. Returns when the other peers have admitted this process."""
         addresses = [address for address in (_parts(one)[0] for one in handles) if address]
         if not addresses:
-            raise ValueError("pccl: reconfigure: no handle contains a master; set PCCL_MASTER to host:port")
+            raise ValueError("pccl: reconfigure: no handle contains the master's address; set PCCL_MASTER to host:port")
         milliseconds = max(1, int(limit.total_seconds() * 1000))
         comm = Communicator(addresses[0], options={"name": self._name, "call_timeout_ms": milliseconds})
         try:

@@ -281,8 +281,8 @@ def _count(comm: Communicator, size: int) -> int:
     names = [comm.name_of(one) for one in members]
     if len(members) > size or not all(name.endswith(f" of {size}") for name in names):
         raise CollectiveError(
-            f"init_process_group: the world is of {size} ranks, but the master at {comm.address} has "
-            f"{', '.join(names)}: another job uses it, or world sizes differ"
+            f"init_process_group: the world has {size} ranks, but the master at {comm.address} has "
+            f"{', '.join(names)}: another job uses it, or the world sizes differ"
         )
     return len(members)
 
