@@ -93,7 +93,7 @@ static void drop_misfit(struct pccl_communicator *comm, struct pccl_comm_feedbac
                      "tag %" PRIu64 ": dropping the error feedback of %" PRIu64 " elements: the tag is now used ",
                      feedback->tag, feedback->count);
     if (feedback->count != count)
-        pccl_text_append(&words, "for %" PRIu64, count);
+        pccl_text_append(&words, "for %" PRIu64 " elements", count);
     else
         pccl_text_append(&words, "with another codec or data type");
     pccl_comm_log_note(&comm->log, PCCL_LOG_WARN, words.bytes);

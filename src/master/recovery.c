@@ -279,7 +279,7 @@ static bool expel_misnumberers(struct pccl_master *m)
                 continue;
             any = true;
             pccl_master_remove(m, named->confirmed > named->contradicted ? m->remotes[i] : best, PCCL_REFUSAL_PROTOCOL,
-                               "it reported a different admission number of a member than the majority");
+                               "it reported a different admission number for a member than the majority did");
         }
     }
     forget_counts(m);

@@ -82,8 +82,8 @@ static bool on_seen(struct tester *tester, uint64_t bytes)
     uint64_t sent = filler_sent(tester);
     if (bytes < tester->seen || bytes > sent) {
         pccl_text_format(&tester->link.reason,
-                         "it reports %" PRIu64 " bytes received after %" PRIu64 ", of %" PRIu64 " sent", bytes,
-                         tester->seen, sent);
+                         "it reported %" PRIu64 " bytes received after reporting %" PRIu64 ", out of %" PRIu64 " sent",
+                         bytes, tester->seen, sent);
         return false;
     }
     tester->seen = bytes;

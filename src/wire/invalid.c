@@ -205,7 +205,7 @@ static const char *invalid_sight(const struct pccl_msg_sight *telemetry)
 {
     for (uint32_t i = 1; i < telemetry->links_count; i++)
         if (pccl_id_compare(&telemetry->links[i - 1].peer, &telemetry->links[i].peer) >= 0)
-            return "links in a report that are not in the order of their peers, or two links of one peer";
+            return "links in a report that are not in the order of their peers, or two links to one peer";
     return NULL;
 }
 

@@ -581,7 +581,7 @@
     X(66, link_bye, "peer to peer")                                                                                    \
     X(67, ready, "peer to peer, against the direction of the data: over a connection that the other side dialed")      \
     X(68, data, "peer to peer, over a connection that the sender dialed")                                              \
-    X(69, state_want, "peer to peer, to one that was named as a donor")                                                \
+    X(69, state_want, "peer to peer, to a donor that the master has named")                                            \
     X(70, state_proofs, "answer to state_want")                                                                        \
     X(71, state_data, "answer to state_want")                                                                          \
     X(72, echo, "peer to peer, either direction")                                                                      \
@@ -609,7 +609,7 @@ enum pccl_hello_mode { PCCL_ENUM_hello_mode(PCCL_ENUM_VALUE) };
     V(REFUSAL_GONE, 8, "it was removed or found dead earlier")                                                         \
     V(REFUSAL_UNREACHABLE, 9, "no ring can be built with it")                                                          \
     V(REFUSAL_PROTOCOL, 10, "it violated the protocol")                                                                \
-    V(REFUSAL_SHUTDOWN, 11, "the master ends")                                                                         \
+    V(REFUSAL_SHUTDOWN, 11, "the master is shutting down")                                                             \
     V(REFUSAL_LEFT, 12, "it left")                                                                                     \
     V(REFUSAL_STATE, 13, "its shared state does not match its group's")                                                \
     V(REFUSAL_OPERATOR, 14, "an operator removed it")                                                                  \
@@ -649,7 +649,7 @@ enum pccl_collective { PCCL_ENUM_collective(PCCL_ENUM_VALUE) PCCL_COLLECTIVES };
 enum pccl_class { PCCL_ENUM_class(PCCL_ENUM_VALUE) PCCL_CLASS_COUNT };
 
 #define PCCL_ENUM_level(V)                                                                                             \
-    V(LEVEL_EXACT, 0, "elements travel unquantized")                                                                   \
+    V(LEVEL_EXACT, 0, "elements are sent unquantized")                                                                 \
     V(LEVEL_16, 1, "zero_point_scale to u16")                                                                          \
     V(LEVEL_8, 2, "e4m3")                                                                                              \
     V(LEVEL_4, 3, "e2m1")
@@ -723,7 +723,7 @@ enum pccl_place_state { PCCL_ENUM_place_state(PCCL_ENUM_VALUE) };
 enum pccl_stuck { PCCL_ENUM_stuck(PCCL_ENUM_VALUE) };
 
 #define PCCL_ENUM_wait_kind(V)                                                                                         \
-    V(WAIT_READY, 1, "its ready message: it has not entered, as far as known")                                         \
+    V(WAIT_READY, 1, "its ready message: as far as known, it has not entered")                                         \
     V(WAIT_CREDIT, 2, "its credit for more data")                                                                      \
     V(WAIT_ROOM, 3, "its receiving of sent data")                                                                      \
     V(WAIT_DATA, 4, "its data")                                                                                        \

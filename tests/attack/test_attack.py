@@ -229,7 +229,7 @@ def test_repeats_in_reports(run):
 
     with Repeated(report, 1):
         harness.poll(lambda: liar.out or any(len(peer.do("members")["members"]) < 4 for peer in honest.peers), "an end")
-    _is_not_resumed(run, liar, "two links of one peer")
+    _is_not_resumed(run, liar, "two links to one peer")
     liar.listener.close()  # it has left
     honest.go_on()
 
