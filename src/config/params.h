@@ -87,13 +87,13 @@
       "addresses, with optional ports, that other peers use for this peer instead of the detected ones")               \
     X(COMMUNICATOR, U32, port, "PCCL_PORT", "48149", 0, 65535, "port to listen on for peers; 0: chosen by the system") \
     X(COMMUNICATOR, U32, port_range, "PCCL_PORT_RANGE", "1024", 1, 65536,                                              \
-      "number of ports tried, from port upwards: limits the peers that can listen on one host")                        \
+      "number of ports to try, from port upward; limits how many peers can listen on one host")                        \
     X(COMMUNICATOR, TEXT, local, "PCCL_LOCAL", "auto", 0, 7,                                                           \
       "transport between peers on one host: auto (shared memory where supported), unix (sockets) or tcp")              \
     X(COMMUNICATOR, TEXT, local_dir, "PCCL_LOCAL_DIR", "", 0, 1000,                                                    \
-      "directory of mode 700 for connections between a user's local peers; empty: in XDG_RUNTIME_DIR or /tmp")         \
+      "directory with mode 700 for connections between a user's local peers; empty: in XDG_RUNTIME_DIR or /tmp")       \
     X(COMMUNICATOR, TEXT, name, "PCCL_NAME", "", 0, 64,                                                                \
-      "name of this peer in errors and logs; the master recognizes an expelled slow peer by it (cool-down)")           \
+      "name of this peer in errors and logs; the master also recognizes an expelled slow peer by its name")            \
     X(COMMUNICATOR, U32, recorder_operations, "PCCL_RECORDER_OPERATIONS", "256", 1, 65536,                             \
       "number of completed operations that the flight recorder keeps, up to 830 bytes each")                           \
     X(COMMUNICATOR, TEXT, recorder_dir, "PCCL_RECORDER_DIR", "", 0, 1000,                                              \

@@ -14,7 +14,7 @@
     NUMBER(X, silence_ms, "PCCL_SILENCE_MS", 10000, 100, 3600000,                                                      \
            "time of silence after which a peer is considered dead")                                                    \
     NUMBER(X, heartbeat_ms, "PCCL_HEARTBEAT_MS", 2500, 10, 600000,                                                     \
-           "interval of heartbeats between the master and peers; less than half of silence_ms")                        \
+           "heartbeat interval between the master and its peers; less than half of silence_ms")                        \
     NUMBER(X, recover_ms, "PCCL_RECOVER_MS", 10000, 100, 3600000,                                                      \
            "time a restarted master waits for all members before it accepts a majority")                               \
     NUMBER(X, alone_ms, "PCCL_ALONE_MS", 60000, 100, 86400000,                                                         \

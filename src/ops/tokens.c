@@ -175,12 +175,12 @@ static enum pccl_status note_run(struct pccl_tokens *tokens, bool *added, struct
         return status;
     }
     if (before && (before->revoked_s != 0 || before->ends_s != 0))
-        pccl_logger_print(PCCL_LOG_WARN, "master", "the run's own token %s: %s",
-                          before->revoked_s != 0
-                              ? "is revoked, so no peer can join with it"
-                              : "is not the current one, and peers cannot join with it after it expires",
-                          tokens->run_path[0] ? "create another one with 'pccl-master token rotate'"
-                                              : "change PCCL_SECRET of the master and all peers, and restart them");
+        pccl_logger_print(
+            PCCL_LOG_WARN, "master", "the run's own token %s: %s",
+            before->revoked_s != 0 ? "is revoked, so no peer can join with it"
+                                   : "is not the current one, and peers cannot join with it after it expires",
+            tokens->run_path[0] ? "create another one with 'pccl-master token rotate'"
+                                : "change the secret (PCCL_SECRET) of the master and all peers, and restart them");
     return PCCL_OK;
 }
 
