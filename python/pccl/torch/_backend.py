@@ -127,8 +127,8 @@ class ProcessGroup(Launching):
         global _world
         if not self._is_default:
             raise RuntimeError(
-                "pccl: only the default group can be reconfigured: recreate the other groups with new_group() after "
-                "that"
+                "pccl: only the default group can be reconfigured: recreate the other groups with new_group() "
+                "afterward"
             )
         world, comm = _reconfigure.carry_out(self._world, opts, self._timeout)
         self._world.retire("the default group has been reconfigured")
