@@ -47,9 +47,8 @@ PCCL_MUST_CHECK bool pccl_secret_read(const char *text, struct pccl_secret *secr
  * is not random enough.
  */
 #define PCCL_SHARED_TEXT_RULE                                                                                          \
-    "too easy to guess: expected 22 to 256 random letters, at least 32 unless both upper and lower case are "          \
-    "among "                                                                                                           \
-    "used, and no sequence of 8 letters twice"
+    "too easy to guess: expected 22 to 256 random characters, at least 32 unless upper and lower case are both used, " \
+    "and no sequence of 8 characters twice"
 PCCL_MUST_CHECK size_t pccl_shared_secret_length(const char *text);
 
 /* Overwrites memory that contained a secret, in a way that compilers cannot omit. */

@@ -56,8 +56,7 @@ static void write_or_remove(struct pccl_run_file *file, uint64_t now_us)
         pccl_logger_print(
             PCCL_LOG_ERROR, "master", "%s: %s",
             lives ? "after a restart of the master, newcomers may wait only found_after_ms instead of recover_ms for "
-                    "this "
-                    "run's members"
+                    "this run's members"
                   : "after a restart of the master, newcomers wait recover_ms for a run that has already ended",
             reason.bytes);
     file->told = status != PCCL_OK;
