@@ -139,7 +139,7 @@ static void list_tensors(const pcclCoalescedTensor_t *tensors, size_t count, str
     buffers->result.memory = inputs[count].memory;
 }
 
-/* Computes the size of the contribution in case the operation is tiny and goes through the master. */
+/* Computes the size of the contribution if the operation is tiny, so that the master reduces it. */
 static enum pccl_status measure(const struct pccl_buffers *buffers, uint64_t *bytes_out, struct pccl_text *reason)
 {
     uint64_t bytes = pccl_sections_table_bytes(buffers->section_count);

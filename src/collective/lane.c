@@ -24,7 +24,7 @@ static struct pccl_buffered_segment *segment_of(struct pccl_list_node *node)
     return PCCL_CONTAINER_OF(node, struct pccl_buffered_segment, node);
 }
 
-/* Returns the messages buffered for the operation, or NULL if there are none. */
+/* Returns the messages buffered for the operation, or NULL. */
 static struct pccl_buffered *find_held(const struct pccl_lane *lane, const struct pccl_instance *instance)
 {
     struct pccl_table_node *node = pccl_table_find(&lane->held, pccl_instance_hash(lane->held.hash, instance));
