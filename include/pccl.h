@@ -402,8 +402,8 @@ PCCL_EXPORT pcclResult_t pcclGetPeerName(const pcclComm_t *comm, const char *id,
  * `where_ms`, with the waiting peers, their calls and the missing peers. Another line describes each list
  * (pcclRunOperations, pcclAllReduceMultipleWithRetry) whose first unfinished entry was first launched more than
  * `where_ms` ago, with the number of its launches and the reason for its last failure. The text is empty if no peer is
- * known to wait; it is truncated to fit and always terminated. Any thread, in particular while another thread is
- * blocked in a call on comm. Does not block.
+ * known to be waiting; it is truncated to fit and always terminated. Any thread, even while another thread is blocked
+ * in a call on comm. Does not block.
  * pcclSuccess
  * pcclNotInitialized
  * pcclInvalidArgument comm or text is NULL, or size is 0
@@ -872,10 +872,11 @@ PCCL_EXPORT pcclResult_t pcclSynchronizeSharedState(const pcclComm_t *comm, pccl
 /* ------------------------------------------------------------------------------------------------ master */
 
 /*
- * The master functions do not require pcclInit. Their order is create, run, (interrupt, from any thread), await,
- * destroy. A master stores only its key and tokens on disk, if it has any (`master_token_file`, `master_state`): then
- * all connections are encrypted, and only peers with a token can join. When it dies, peers wait for `master_lost_ms`
- * and continue with a new master at the same address.
+ * The master functions do not require pcclInit. Call them in this order: create, run, await, destroy; interrupt may be
+ * called from any thread after run. A master stores only its key and tokens on disk, if configured
+ * (`master_token_file`, `master_state`). With a token, all connections are encrypted, and only peers with a token can
+ * join. When the master dies, peers wait up to `master_lost_ms` for a new one at the same address, and continue with
+ * it.
  */
 
 /*

@@ -30,7 +30,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return 0
     program = _PROGRAMS.get(given[0]) if given else None
     if program is None:
-        print(f"pccl: {given[0]!r} unknown program\n\n{_USAGE}" if given else _USAGE, file=sys.stderr)
+        print(f"pccl: unknown program {given[0]!r}\n\n{_USAGE}" if given else _USAGE, file=sys.stderr)
         return 2
     return program(given[1:])
 

@@ -95,7 +95,7 @@ class Arrivals:
         return ends
 
     def show(self, seconds: Optional[float]) -> None:
-        """Passes on arrivals until the end, for at most this many seconds."""
+        """Delivers arrivals to the callback until the operation ends or this many seconds have passed."""
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = _threads.SLICE_S if end is None else max(0.0, min(_threads.SLICE_S, end - time.monotonic()))

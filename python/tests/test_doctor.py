@@ -81,7 +81,7 @@ def test_words_of_wrong_arguments(capsys):
 
 def test_the_program(capsys):
     assert program.main(["--help"]) == 0 and "doctor" in capsys.readouterr().out
-    assert program.main(["doktor"]) == 2 and "'doktor' unknown program" in capsys.readouterr().err
+    assert program.main(["doktor"]) == 2 and "unknown program 'doktor'" in capsys.readouterr().err
     assert program.main([]) == 2 and "usage" in capsys.readouterr().err
     assert doctor.main([]) == 0
     out = capsys.readouterr().out

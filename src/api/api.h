@@ -29,7 +29,7 @@ enum pccl_api_subject {
 struct pccl_api_call {
     struct pccl_caller caller;      /* guard of the call; the other members are used only inside a communicator */
     pcclComm_t *handle;             /* handle passed by the caller; NULL for PROCESS */
-    struct pccl_communicator *comm; /* communicator of the handle; NULL if the call is not inside one */
+    struct pccl_communicator *comm; /* communicator of the handle; NULL if the call has not entered it */
     enum pccl_family family;
     uint64_t key;  /* key of the handle in config/errors; 0: no handle */
     bool extended; /* true if result codes from 13 upward are allowed; set by the handle, or by the body */

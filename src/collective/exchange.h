@@ -112,7 +112,7 @@ struct pccl_transfer_config {
     const struct pccl_id *ring;
     uint32_t ranks; /* >= 2, including this peer */
     uint32_t root;  /* rank of the root in the ring, for a collective with a root */
-    /* Position of the part of each rank of the ring; NULL if the tensor is not in parts. */
+    /* Position of each rank's part; NULL if the tensor is not divided into parts. */
     const uint32_t *positions;
     /* Lengths of the parts, as in the plan; NULL if all are equal. */
     const uint64_t *starts;
@@ -239,8 +239,8 @@ PCCL_MUST_CHECK struct pccl_lane *pccl_exchange_connected(struct pccl_exchange *
  */
 void pccl_exchange_disconnected(struct pccl_lane *lane, bool complete);
 /*
- * Fails the transfers that use the lane as INTERNAL with this reason, including sends whose data has not begun to move,
- * because the connection will be closed after one side received an invalid message. The driver then closes it as usual.
+ * Fails all transfers on this lane with INTERNAL and this reason, including sends whose data has not begun to move.
+ * Call it before closing a connection over an invalid message; the driver then closes the connection as usual.
  */
 void pccl_exchange_rejected(struct pccl_lane *lane, const struct pccl_text *reason);
 

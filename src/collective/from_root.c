@@ -8,7 +8,7 @@
 
 /* ---- along a chain ---- */
 
-/* Returns the number of steps: the root sends, then the others pass on. */
+/* Returns the number of steps: the root sends, then the others pass it on. */
 static uint32_t chain_steps(struct pccl_seat seat)
 {
     (void)seat;

@@ -54,7 +54,7 @@ struct pccl_comm_composition {
 
 struct pccl_comm_op {
     struct pccl_table_node by_tag;
-    const struct pcclComm_t *handle; /* handle of the launch */
+    const struct pcclComm_t *handle; /* handle on which it was launched */
     uint64_t name; /* unique within the handle: the tag, or another number for a send or a new group */
     uint64_t tag;  /* 0 for a new group */
     /*

@@ -72,7 +72,7 @@ struct pccl_remote {
     enum pccl_refusal why;
     struct pccl_text reason;
 
-    /* last reported shortage: reason why it could not open or accept links, or take part in a joint call */
+    /* last reason that it reported for being unable to open or accept links, or to take part in a joint call */
     struct pccl_text lack;
     uint64_t lack_us, lack_logged_us; /* time of that report; time at which one was last logged; 0: never */
     bool unable[PCCL_ROUND_KINDS];    /* true if its latest vote reports that it cannot take part */

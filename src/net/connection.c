@@ -115,7 +115,7 @@ static void end_with(struct pccl_connection *connection, enum pccl_connection_en
     end(connection, how, &text);
 }
 
-/* Reports the end of the input. Its cause is an error of the system or on our own side. */
+/* Reports why the input ended: end of file, an error of the system, or a failure on this side. */
 static void end_of_input(struct pccl_connection *connection)
 {
     const struct pccl_channel *channel = &connection->channel;

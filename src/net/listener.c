@@ -38,7 +38,10 @@ static void on_pause_closed(uv_handle_t *handle)
 
 /* ---- the spare descriptor ---- */
 
-/* Returns true if there is a spare. The stranger that used its descriptor, if any, then becomes an ordinary one. */
+/*
+ * Opens the spare descriptor if it is wanted and missing. Returns true if there is one now. A stranger that was
+ * accepted with the old spare no longer counts as using it.
+ */
 static bool take_spare(struct pccl_listener *listener)
 {
     if (listener->has_spare || !listener->wants_spare)

@@ -108,7 +108,7 @@ struct pccl_worker_link {
     struct pccl_worker_line *line;  /* NULL: dialed by the other side */
     struct pccl_list_node in_links; /* place in the worker's `accepted`, then in `links` */
     bool pauses;                    /* set by the role: nothing is received while true */
-    struct pccl_text reason;        /* reason of the end, if the channel does not provide it */
+    struct pccl_text reason;        /* why the link ended, if the channel does not say */
 };
 
 /* ---- life ---- */

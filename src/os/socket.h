@@ -98,7 +98,7 @@ void pccl_socket_abort(uv_os_sock_t socket);
 PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address);
 /* Makes an open connection fail with UV_ETIMEDOUT when the other host has not answered for about this time. */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
-/* Returns true for a Unix socket. The system does not measure its path. */
+/* Returns true for a Unix socket, for which the system measures no round trip or rate. */
 bool pccl_socket_is_local(uv_os_sock_t socket);
 /* Returns the system's measurement of an open connection's round trip in microseconds; 0: unknown. */
 uint32_t pccl_socket_rtt_us(uv_os_sock_t socket);

@@ -53,7 +53,7 @@ static bool last_spans(const struct pccl_meter *meter, uint32_t windows, uint64_
     return true;
 }
 
-/* Returns true if the rates agree. If nothing arrives they also agree, but the rate is 0, which means not settled. */
+/* Returns true if the rates agree. This includes rates of 0, which callers treat as not settled. */
 static bool agree(const uint64_t *rates)
 {
     uint64_t least = rates[0], most = rates[0];

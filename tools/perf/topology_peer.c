@@ -141,7 +141,7 @@ static int make_call(const struct peer *peer, struct perf_call *call)
 
 /* ---- all calls ---- */
 
-/* Returns the text, which the caller must free, or NULL after a message. */
+/* Returns the text, which the caller must free. On failure, prints a message and returns NULL. */
 static char *take_text(const struct peer *peer)
 {
     char *text = NULL;

@@ -444,7 +444,7 @@ class Membership:
     # ---- comparison
 
     def _key(self) -> int:
-        """Returns this peer's progress as a number. Established peers come first."""
+        """Returns this peer's progress as a number. Established peers rank above all others."""
         progress = self._shared.round << _POSITION_BITS | self._shared.position
         return (ESTABLISHED if self.established else 0) | progress
 

@@ -323,8 +323,8 @@ class DiLoCo(Member):
             return self.join()
         if self.finished:
             raise InvalidUsage(
-                f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds: continue its state_dict() "
-                "in a run with more rounds"
+                f"DiLoCo: step() after the end of the run, which has {self.rounds} rounds; to continue training, load "
+                "its state_dict() into a run with more rounds"
             )
         self.add_samples(samples)
         self._shared.position += 1

@@ -98,7 +98,7 @@ def _locked_memory() -> List[Finding]:
     limits = _limits("RLIMIT_MEMLOCK")
     if limits is None or ctypes.util.find_library("cuda") is None or not _is_below(limits[0], _LOCKED_MIN):
         return []
-    text = f"this process may lock {limits[0] / 1e6:.1f} MB of memory, which is little for an accelerator's buffers"
+    text = f"this process may lock {limits[0] / 1e6:.1f} MB of memory, too little for an accelerator's buffers"
     return [note("memory lock", text, "ulimit -l unlimited")]
 
 

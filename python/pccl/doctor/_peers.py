@@ -149,7 +149,7 @@ def _bulk(comm: Communicator) -> List[Finding]:
 def _address(own_address: str, seen: str) -> Finding:
     text = f"others reach this machine at {seen}"
     if seen != own_address and not own_address.startswith("127.") and own_address != "::1":
-        return note("address", f"{text}; toward the master it has {own_address}")
+        return note("address", f"{text}; its own address on the connection to the master is {own_address}")
     return ok("address", text)
 
 

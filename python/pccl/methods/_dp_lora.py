@@ -237,8 +237,8 @@ def _targets(named: Mapping[str, Any], given: Optional[Sequence[str]], rank: int
     for name in given:
         shape = tuple(named[name].shape) if name in named else None
         if shape is None or len(shape) != 2:
-            what = "no parameter" if shape is None else f"a parameter of {len(shape)} dimensions"
-            raise InvalidArgument(f"targets: {name!r} is {what}; expected one of two dimensions")
+            what = "is not a parameter" if shape is None else f"has {len(shape)} dimensions"
+            raise InvalidArgument(f"targets: {name!r} {what}; expected a parameter with 2 dimensions")
         if rank > min(shape):
             raise InvalidArgument(f"rank: {rank}; expected at most {min(shape)}, for {name}, which is {shape}")
     return sorted(given)

@@ -30,20 +30,20 @@ _log = logging.getLogger("pccl.torch")
 
 @dataclass
 class MoEInfo:
-    """Results of the last forward and its backward. A row is a token that is sent to one of its experts.
+    """Results of the last forward pass and its backward pass. A row is a token that is sent to one of its experts.
 
     step          number of forwards with gradients, the same on all peers
-    participants  number of peers that took part until the end
+    participants  number of peers that stayed until the end
     lost          ids of the peers that were lost
     missing       experts without a peer: until sync(), their tokens use other experts
-    taken_over    experts of lost peers that this peer took over, and the steps of its copies
+    taken_over    experts of lost peers that this peer took over, with the steps of its copies
     load          number of this peer's rows for each expert
     rows          total number of these rows
     dropped       number of rows without an answer; the other experts of the token share its weight
     computed      number of rows, of any peer, that this peer's experts computed
     no_gradient   number of rows without a gradient because a peer was lost in the backward or since the forward
     repeated      number of attempts in which a peer was lost
-    tx_bytes      payload bytes sent to other peers, rows and counts, both ways, by the attempts that counted
+    tx_bytes      payload bytes (rows and counts) sent to other peers, forward and backward, without repeated attempts
     rx_bytes      payload bytes received, counted in the same way
     waited_s      time without anything to compute, in seconds
     """
