@@ -171,8 +171,7 @@ static void tune_path(uv_os_sock_t socket)
     control_congestion(socket, rtt_us > 0 && rtt_us < PCCL_LONG_PATH_RTT_US ? "reno" : "bbr");
 #endif
 #ifdef TCP_NOTSENT_LOWAT
-    /* Limits the bytes that wait here, because they could use another connection that has room. */
-    if (rtt_us >= PCCL_LONG_PATH_RTT_US)
+    if (rtt_us >= PCCL_LONG_PATH_RTT_US) /* waiting bytes could use another connection that has room */
         pccl_socket_set_int(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, LONG_PATH_NOTSENT_BYTES);
 #endif
 }
