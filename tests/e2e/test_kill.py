@@ -321,8 +321,6 @@ def test_drivers(run):
     more_steps(loops[:1] + loops[3:], world=3)
     peers[2].kill()
     all_right(loops)
-    losses_reported = [failure for loop in loops[:1] + loops[3:] for failure in loop.failures]
-    check(losses_reported, "no call failed, so no peer was lost inside one")
 
 
 def test_churn(run):
