@@ -58,17 +58,6 @@ static void wake_driver(void *argument)
         pccl_socket_wake(engine->asked_by);
 }
 
-/* Returns true if there is work for which the parked thread should have been woken. */
-static bool was_forgotten(struct pccl_engine *engine)
-{
-    bool forgotten = engine->running > engine->resting;
-    uv_mutex_lock(&engine->lock);
-    for (const struct pccl_engine_job *job = engine->jobs; job; job = job->next)
-        forgotten = forgotten || !job->stopped;
-    uv_mutex_unlock(&engine->lock);
-    return forgotten;
-}
-
 /* Parks the thread. Returns false if the loop has ended. */
 static bool park(struct pccl_engine *engine)
 {
@@ -79,7 +68,8 @@ static bool park(struct pccl_engine *engine)
     enum pccl_owner_return returns = pccl_owner_park(&engine->owner, is_busy(engine), &calls);
     if (returns == PCCL_OWNER_ENDS)
         return false;
-    if (returns == PCCL_OWNER_LOOKS && was_forgotten(engine))
+    bool moves = engine->running > engine->resting;
+    if (returns == PCCL_OWNER_RESCUES || (returns == PCCL_OWNER_LOOKS && moves))
         pccl_owner_count_rescue(&engine->owner);
     if (engine->watched_by)
         (void)pccl_socket_wait_for_loop(engine->watched_by, uv_backend_fd(&engine->reactor.loop), false);

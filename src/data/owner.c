@@ -51,6 +51,7 @@ static void want_thread(struct pccl_owner *owner)
 static bool request(struct pccl_owner *owner, enum pccl_owner_haste haste, bool *promised)
 {
     owner->requests = true;
+    owner->needed = owner->needed || haste != PCCL_OWNER_LATE;
     if (is_driver(owner)) {
         owner->urgent = owner->urgent || haste != PCCL_OWNER_LATE;
         return false;
@@ -105,7 +106,7 @@ bool pccl_owner_is_driver(struct pccl_owner *owner)
 bool pccl_owner_take_requests(struct pccl_owner *owner)
 {
     uv_mutex_lock(&owner->lock);
-    owner->requests = owner->urgent = false;
+    owner->requests = owner->needed = owner->urgent = false;
     bool asked = owner->asked;
     uv_mutex_unlock(&owner->lock);
     return asked;
@@ -222,7 +223,8 @@ static enum pccl_owner_return sleep_until_wanted(struct pccl_owner *owner, const
             owner->is = PCCL_OWNER_THREAD;
         } else if (left_us(owner) == 0) {
             owner->is = PCCL_OWNER_THREAD;
-            returns = owner->promises > 0 ? PCCL_OWNER_RETURNS : PCCL_OWNER_LOOKS;
+            if (owner->promises == 0)
+                returns = owner->needed ? PCCL_OWNER_RESCUES : PCCL_OWNER_LOOKS;
         } else {
             (void)uv_cond_timedwait(&owner->wanted, &owner->lock, left_us(owner) * 1000);
         }

@@ -41,6 +41,7 @@ struct pccl_owner {
     uv_thread_t driver;
     uint64_t turn;     /* number of the driver's current wait */
     bool requests;     /* the inbox has requests that no owner has taken */
+    bool needed;       /* one of these must not be left to the next owner */
     bool urgent;       /* the thread must take the loop when no driver has it */
     bool asked;        /* a driver has requested the loop */
     bool dozes;        /* the parked thread sleeps for longer than 2 ms */
@@ -101,6 +102,7 @@ void pccl_owner_decline(struct pccl_owner *owner);
 enum pccl_owner_return {
     PCCL_OWNER_RETURNS, /* the thread owns the loop: it was woken, or did not park */
     PCCL_OWNER_LOOKS,   /* the same, after 2 ms without a wake-up */
+    PCCL_OWNER_RESCUES, /* the same, with requests for which the thread should have been woken */
     PCCL_OWNER_ENDS,    /* the loop has ended */
 };
 /* Callbacks, called under the lock. */
@@ -114,7 +116,7 @@ struct pccl_owner_calls {
  * work), parks it only if a caller has promised to drive.
  */
 enum pccl_owner_return pccl_owner_park(struct pccl_owner *owner, bool is_busy, const struct pccl_owner_calls *calls);
-/* Counts a rescue: work that the thread found after PCCL_OWNER_LOOKS. */
+/* Counts a rescue: work for which the thread should have been woken. */
 void pccl_owner_count_rescue(struct pccl_owner *owner);
 /* Returns the number of times that a driver has taken the loop, and the number of rescues. Any thread. */
 void pccl_owner_counts(struct pccl_owner *owner, uint64_t *drives, uint64_t *rescues);

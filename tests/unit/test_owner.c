@@ -42,7 +42,7 @@ static void parks(void *argument)
             return;
         enum pccl_owner_return returns = pccl_owner_park(&f.owner, atomic_load(&f.is_busy), &calls_of_thread);
         (void)pccl_owner_take_requests(&f.owner);
-        atomic_fetch_add(&f.looks, returns == PCCL_OWNER_LOOKS);
+        atomic_fetch_add(&f.looks, returns == PCCL_OWNER_LOOKS || returns == PCCL_OWNER_RESCUES);
         atomic_fetch_add(&f.returns, 1);
         uv_sem_post(&f.has_returned);
         if (returns == PCCL_OWNER_ENDS)
@@ -315,8 +315,7 @@ static void engine(void *unused)
     while (!atomic_load(&r.stop)) {
         uv_sem_wait(&r.wake);
         work_inside();
-        if (pccl_owner_park(&r.owner, atomic_load(&r.pending) > 0, &calls) == PCCL_OWNER_LOOKS &&
-            atomic_load(&r.pending) > 0)
+        if (pccl_owner_park(&r.owner, atomic_load(&r.pending) > 0, &calls) == PCCL_OWNER_RESCUES)
             pccl_owner_count_rescue(&r.owner);
         work_inside();
     }
