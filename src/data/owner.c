@@ -50,8 +50,10 @@ static void want_thread(struct pccl_owner *owner)
 /* Caller holds the lock. */
 static bool request(struct pccl_owner *owner, enum pccl_owner_haste haste, bool *promised)
 {
-    owner->requests = true;
-    owner->needed = owner->needed || haste != PCCL_OWNER_LATE;
+    if (haste != PCCL_OWNER_LATE)
+        owner->requests = PCCL_OWNER_DUE_REQUESTS;
+    else if (owner->requests == PCCL_OWNER_NO_REQUESTS)
+        owner->requests = PCCL_OWNER_LATE_REQUESTS;
     if (is_driver(owner)) {
         owner->urgent = owner->urgent || haste != PCCL_OWNER_LATE;
         return false;
@@ -106,7 +108,8 @@ bool pccl_owner_is_driver(struct pccl_owner *owner)
 bool pccl_owner_take_requests(struct pccl_owner *owner)
 {
     uv_mutex_lock(&owner->lock);
-    owner->requests = owner->needed = owner->urgent = false;
+    owner->requests = PCCL_OWNER_NO_REQUESTS;
+    owner->urgent = false;
     bool asked = owner->asked;
     uv_mutex_unlock(&owner->lock);
     return asked;
@@ -115,7 +118,7 @@ bool pccl_owner_take_requests(struct pccl_owner *owner)
 bool pccl_owner_has_requests(struct pccl_owner *owner)
 {
     uv_mutex_lock(&owner->lock);
-    bool has = owner->requests;
+    bool has = owner->requests != PCCL_OWNER_NO_REQUESTS;
     uv_mutex_unlock(&owner->lock);
     return has;
 }
@@ -139,7 +142,7 @@ bool pccl_owner_begin(struct pccl_owner *owner, bool promised)
 bool pccl_owner_begin_wait(struct pccl_owner *owner, uint64_t *turn)
 {
     uv_mutex_lock(&owner->lock);
-    bool may = !owner->requests;
+    bool may = owner->requests == PCCL_OWNER_NO_REQUESTS;
     if (may)
         owner->is = PCCL_OWNER_WAITS;
     *turn = ++owner->turn;
@@ -224,7 +227,7 @@ static enum pccl_owner_return sleep_until_wanted(struct pccl_owner *owner, const
         } else if (left_us(owner) == 0) {
             owner->is = PCCL_OWNER_THREAD;
             if (owner->promises == 0)
-                returns = owner->needed ? PCCL_OWNER_RESCUES : PCCL_OWNER_LOOKS;
+                returns = owner->requests == PCCL_OWNER_DUE_REQUESTS ? PCCL_OWNER_RESCUES : PCCL_OWNER_LOOKS;
         } else {
             (void)uv_cond_timedwait(&owner->wanted, &owner->lock, left_us(owner) * 1000);
         }
@@ -237,10 +240,11 @@ enum pccl_owner_return pccl_owner_park(struct pccl_owner *owner, bool is_busy, c
     enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
     uv_mutex_lock(&owner->lock);
     bool asked = owner->asked;
-    owner->asked = asked && owner->requests; /* requests must be handled before the thread parks */
+    const bool has_requests = owner->requests != PCCL_OWNER_NO_REQUESTS;
+    owner->asked = asked && has_requests; /* requests must be handled before the thread parks */
     if (owner->is == PCCL_OWNER_GONE) {
         returns = PCCL_OWNER_ENDS;
-    } else if (asked && !owner->requests && (owner->promises > 0 || !is_busy)) {
+    } else if (asked && !has_requests && (owner->promises > 0 || !is_busy)) {
         owner->is = PCCL_OWNER_NOBODY;
         owner->left_us = pccl_now_us();
         owner->urgent = false;

@@ -34,14 +34,20 @@ enum pccl_owner_haste {
     PCCL_OWNER_LATE,     /* from the driver: may be left to the next owner; otherwise like PCCL_OWNER_SOON */
 };
 
+/* Requests in the inbox that no owner has taken. */
+enum pccl_owner_requests {
+    PCCL_OWNER_NO_REQUESTS,
+    PCCL_OWNER_LATE_REQUESTS, /* may be left to the next owner */
+    PCCL_OWNER_DUE_REQUESTS,
+};
+
 struct pccl_owner {
     uv_mutex_t lock;
     uv_cond_t wanted; /* signaled to wake the parked thread */
     enum pccl_owner_is is;
     uv_thread_t driver;
-    uint64_t turn;     /* number of the driver's current wait */
-    bool requests;     /* the inbox has requests that no owner has taken */
-    bool needed;       /* one of these must not be left to the next owner */
+    uint64_t turn; /* number of the driver's current wait */
+    enum pccl_owner_requests requests;
     bool urgent;       /* the thread must take the loop when no driver has it */
     bool asked;        /* a driver has requested the loop */
     bool dozes;        /* the parked thread sleeps for longer than 2 ms */
