@@ -18,8 +18,8 @@ def begin(run, **master):
 
 
 def depart(updates, drained, voted=0):
-    """Ends these updates of the remaining peers, and one update of the drained peer. voted: number of killed peers whose
-    vote counts if the master learns of their end after the update."""
+    """Ends these updates of the remaining peers, and one update of the drained peer. voted: number of killed peers that
+    count if the master learns of their end after the update."""
     last = updates.pop(drained, None) or drained.start("update")
     for result in agree(list(updates.values()), SUCCESS):
         check(0 <= result["world"] - len(updates) <= voted, f"world without the drained peer: {result['world']}")
