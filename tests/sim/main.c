@@ -1,5 +1,5 @@
 /* The simulator's command line. */
-#include "sim.h"
+#include "scenario.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -141,8 +141,7 @@ static int run_seeds(uint64_t first, uint64_t count, bool twice, bool keep_going
 static int run_scenario(const struct sim_scenario *scenario, bool trace)
 {
     bool ok = run_one(1, trace, scenario);
-    printf("%s %s%s%s\n", ok ? "ok    " : "FAILED", scenario->name, ok ? ": " : ": ",
-           ok ? scenario->about : world.failure);
+    printf("%s %s%s%s\n", ok ? "ok    " : "FAILED", scenario->name, ok ? "" : ": ", ok ? "" : world.failure);
     fflush(stdout);
     return ok ? 0 : 1;
 }
@@ -238,7 +237,7 @@ int main(int argc, char **argv)
     pccl_set_assert_handler(on_assert);
     if (list) {
         for (uint32_t i = 0; i < sim_scenario_count; i++)
-            printf("%-24s %s\n", sim_scenarios[i].name, sim_scenarios[i].about);
+            puts(sim_scenarios[i].name);
         return 0;
     }
     if (scenario != NULL)

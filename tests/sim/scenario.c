@@ -3,6 +3,24 @@
 #include "master/rounds_election.h"
 #include "peer/output.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sim_scenario sim_scenarios[SCENARIOS_MAX];
+uint32_t sim_scenario_count;
+
+void scenario_add(const char *identifier, void (*run)(struct sim *sim))
+{
+    if (sim_scenario_count == SCENARIOS_MAX)
+        abort();
+    struct sim_scenario *added = &sim_scenarios[sim_scenario_count++];
+    added->run = run;
+    (void)snprintf(added->name, sizeof added->name, "%s", identifier);
+    for (char *at = added->name; (at = strchr(at, '_')) != NULL;)
+        *at = '-';
+}
+
 void scenario_run_ms(struct sim *sim, uint64_t ms) { sim_run_until(sim, sim->now + ms * SIM_MS, NULL); }
 
 static void after_call(struct sim *sim, struct sim_peer *peer)

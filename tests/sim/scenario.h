@@ -4,6 +4,24 @@
 
 #include "check.h"
 
+enum { SCENARIOS_MAX = 512 };
+
+struct sim_scenario {
+    char name[48];
+    void (*run)(struct sim *sim);
+};
+extern struct sim_scenario sim_scenarios[SCENARIOS_MAX];
+extern uint32_t sim_scenario_count;
+
+/* Adds a scenario to the list. Its name has '-' where the identifier has '_'. */
+void scenario_add(const char *identifier, void (*run)(struct sim *sim));
+
+/* Begins a scenario that adds itself to the list. */
+#define SCENARIO(name)                                                                                                 \
+    static void scenario_##name(struct sim *sim);                                                                      \
+    __attribute__((constructor)) static void add_##name(void) { scenario_add(#name, scenario_##name); }                \
+    static void scenario_##name(struct sim *sim)
+
 /* Runs until the expression holds; fails if it does not within the time. */
 #define WAIT(sim, within_ms, expression)                                                                               \
     do {                                                                                                               \

@@ -2,7 +2,7 @@
 #ifndef SIM_SCENARIO_TOPOLOGY_H
 #define SIM_SCENARIO_TOPOLOGY_H
 
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Members that lie in their reports, at a master that expels slow peers (PROTOCOL 9.8, 9.11): no other member leaves.
  * Real machines send the reports; scenarios_verdicts.c tests the comparison alone against random liars.
  */
-#include "scenarios.h"
+#include "scenario.h"
 #include "scenario_topology.h"
 #include "peer/queries.h"
 
@@ -80,7 +80,7 @@ static uint32_t verdicts_of(const struct sim_peer *peer)
 }
 
 /* A report lists one peer eight times; then another member sends the same. */
-void scenario_accuser_repeats(struct sim *sim)
+SCENARIO(accuser_repeats)
 {
     begin_group(sim, 3, 4);
     for (uint32_t second = 0; second < 3 * LONG_S; second++) {
@@ -103,7 +103,7 @@ void scenario_accuser_repeats(struct sim *sim)
  * Two of five report that all links to a third one are slow. Each pair has a link, but operations go around the ring.
  * Then one more member reports the same for a moment.
  */
-void scenario_accusers_of_a_receiver(struct sim *sim)
+SCENARIO(accusers_of_a_receiver)
 {
     begin_group(sim, 3, 5);
     for (uint32_t second = 0; second < 3 * LONG_S; second++) {
@@ -126,7 +126,7 @@ void scenario_accusers_of_a_receiver(struct sim *sim)
 }
 
 /* The same for links that no operation uses, as the group is too large for links between all pairs. */
-void scenario_accusers_without_links(struct sim *sim)
+SCENARIO(accusers_without_links)
 {
     begin_group(sim, MANY - 2, MANY);
     struct sim_peer *accused = p[5];
@@ -144,7 +144,7 @@ void scenario_accusers_without_links(struct sim *sim)
 }
 
 /* Two of five report that they send very fast, while the member that does send has its usual rate. */
-void scenario_accusers_of_a_sender(struct sim *sim)
+SCENARIO(accusers_of_a_sender)
 {
     begin_group(sim, 3, 5);
     for (uint32_t second = 0; second < LONG_S; second++) {
@@ -161,7 +161,7 @@ void scenario_accusers_of_a_sender(struct sim *sim)
 }
 
 /* One of five reports many fast links, each of the others only one: it has one vote, like them. */
-void scenario_accuser_with_many_links(struct sim *sim)
+SCENARIO(accuser_with_many_links)
 {
     begin_group(sim, 4, 5);
     for (uint32_t second = 0; second < LONG_S; second++) {
@@ -178,7 +178,7 @@ void scenario_accuser_with_many_links(struct sim *sim)
 }
 
 /* One of two reports longer operations: a verdict that does not suffice. With a third member it does. */
-void scenario_accuser_of_two(struct sim *sim)
+SCENARIO(accuser_of_two)
 {
     begin_group(sim, 1, 2);
     for (uint32_t second = 0; second < LONG_S; second++) {
@@ -191,7 +191,7 @@ void scenario_accuser_of_two(struct sim *sim)
 }
 
 /* A member accuses each of the others in turn, then itself, and is expelled. */
-void scenario_accuser_of_itself(struct sim *sim)
+SCENARIO(accuser_of_itself)
 {
     begin_group(sim, 3, 4);
     for (uint32_t second = 0; second < 4 * LONG_S && !is_out(p[3]); second++) {
@@ -209,7 +209,7 @@ void scenario_accuser_of_itself(struct sim *sim)
 }
 
 /* Two stall and report it: one is expelled, and the other one after a second limit. */
-void scenario_slow_peers_one_by_one(struct sim *sim)
+SCENARIO(slow_peers_one_by_one)
 {
     uint64_t gone_us = 0;
     begin_group(sim, 6, 6);

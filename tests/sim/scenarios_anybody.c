@@ -1,6 +1,6 @@
 /* Scenarios of receives from any sender: the choice, and the outcomes of both ends in each phase. */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, 
  * Many sends of one peer are there, and two others arrive later: all take turns. Receives that are launched first, or
  * last, match them in the same way; through the master and from peer to peer.
  */
-void scenario_anybody_turns(struct sim *sim)
+SCENARIO(anybody_turns)
 {
     scenario_cluster(sim, p, 4, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
@@ -104,7 +104,7 @@ void scenario_anybody_turns(struct sim *sim)
 }
 
 /* More sends of a tag than the master is asked for at once; and sends of another tag wait for its own receives. */
-void scenario_anybody_many(struct sim *sim)
+SCENARIO(anybody_many)
 {
     enum { MANY = 3 * PCCL_EARLY_OFFERS };
     static struct pccl_peer_op *out[MANY];
@@ -123,7 +123,7 @@ void scenario_anybody_many(struct sim *sim)
 }
 
 /* A receive that names its peer takes the next use, and an open one continues with the use after it. */
-void scenario_anybody_mixed(struct sim *sim)
+SCENARIO(anybody_mixed)
 {
     scenario_cluster(sim, p, 4, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
@@ -142,7 +142,7 @@ void scenario_anybody_mixed(struct sim *sim)
  * A sender dies before it is chosen: others are received. After that: its receive fails with its name, and others
  * continue.
  */
-void scenario_anybody_sender_dies(struct sim *sim)
+SCENARIO(anybody_sender_dies)
 {
     scenario_cluster(sim, p, 6, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
@@ -172,7 +172,7 @@ void scenario_anybody_sender_dies(struct sim *sim)
 }
 
 /* The receiver dies with unchosen and with chosen sends: their senders learn that, and continue. */
-void scenario_anybody_receiver_dies(struct sim *sim)
+SCENARIO(anybody_receiver_dies)
 {
     scenario_cluster(sim, p, 4, 1);
     (void)receive(sim, 3, false);
@@ -192,7 +192,7 @@ void scenario_anybody_receiver_dies(struct sim *sim)
 }
 
 /* A send given up by its source is skipped; a receive given up by its receiver concerns no other peer. */
-void scenario_anybody_given_up(struct sim *sim)
+SCENARIO(anybody_given_up)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
@@ -221,7 +221,7 @@ void scenario_anybody_given_up(struct sim *sim)
 }
 
 /* A chosen sender with another operation learns that, as does the receiver. */
-void scenario_anybody_mismatch(struct sim *sim)
+SCENARIO(anybody_mismatch)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
@@ -237,7 +237,7 @@ void scenario_anybody_mismatch(struct sim *sim)
  * The master restarts while receives are open and sends wait: the next master is asked again, and a chosen operation
  * ends.
  */
-void scenario_anybody_restart(struct sim *sim)
+SCENARIO(anybody_restart)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *in = receive(sim, 3, true), *bulk = receive(sim, 3, false);
@@ -275,7 +275,7 @@ void scenario_anybody_restart(struct sim *sim)
  * A peer alone in its group misses the view that admits another one. A restarted master first sends it the answer of
  * its update: so it may launch, is still alone, and its launch matches the other one's send.
  */
-void scenario_anybody_alone(struct sim *sim)
+SCENARIO(anybody_alone)
 {
     scenario_cluster(sim, p, 2, 2);
     p[2] = scenario_join(sim, 5, 0);
@@ -301,7 +301,7 @@ void scenario_anybody_alone(struct sim *sim)
 }
 
 /* A peer that requests the sends of too many tags is removed; it ignores offers for a pair that it is not in. */
-void scenario_anybody_liars(struct sim *sim)
+SCENARIO(anybody_liars)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *out = send(sim, 0, 1, 10, true);

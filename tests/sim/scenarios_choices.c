@@ -1,7 +1,7 @@
 /*
  * Scenarios of automatic codecs: the level that is sent, its receivers, and the peers that forget it (PROTOCOL 7.12).
  */
-#include "scenarios.h"
+#include "scenario.h"
 
 enum { TAG = 1, BUDGET_MS = 100, SLOW_MS = 300, FAST_MS = 20 };
 
@@ -64,7 +64,7 @@ static enum pccl_level use(struct sim *sim, uint32_t count, uint64_t step, uint6
  * The level falls at once and as far as needed, and rises after two uses; an abort, an era and a death change nothing;
  * with a newcomer all start over.
  */
-void scenario_choice_follows(struct sim *sim)
+SCENARIO(choice_follows)
 {
     begin(sim, 3, 0);
     MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
@@ -87,7 +87,7 @@ void scenario_choice_follows(struct sim *sim)
 }
 
 /* Waiting for the others does not count: the last one to launch reports the duration of the transfer. */
-void scenario_choice_waits(struct sim *sim)
+SCENARIO(choice_waits)
 {
     begin(sim, 3, 0);
     scenario_run_ms(sim, 20);
@@ -102,7 +102,7 @@ void scenario_choice_waits(struct sim *sim)
 }
 
 /* Only A has received the next level; then the master restarts. The view stays, and so does A's level. */
-void scenario_choice_restart(struct sim *sim)
+SCENARIO(choice_restart)
 {
     begin(sim, 3, 0);
     launch_all(sim, 3, 1);
@@ -154,7 +154,7 @@ static void finish_at(struct sim *sim, enum pccl_level level)
  * The first view of a restarted master only re-plans. The level stays: the operation under way ends with it, and is
  * reported with it to the next master. Of the next use one member launches before a re-plan, and the others after it.
  */
-void scenario_choice_replan(struct sim *sim)
+SCENARIO(choice_replan)
 {
     begin(sim, 3, 0);
     MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
@@ -189,7 +189,7 @@ static void done_unheard(struct sim *sim, uint32_t after_ms)
 }
 
 /* All have finished, and the master that would have decided is gone: the next one commits, and keeps the level. */
-void scenario_choice_undecided(struct sim *sim)
+SCENARIO(choice_undecided)
 {
     begin(sim, 2, 0);
     MUST(sim, use(sim, 2, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
@@ -203,7 +203,7 @@ void scenario_choice_undecided(struct sim *sim)
  * N joins and leaves while A receives nothing, and the master restarts: A has the old members, and the others have
  * forgotten their figures.
  */
-void scenario_choice_missed_views(struct sim *sim)
+SCENARIO(choice_missed_views)
 {
     begin(sim, 3, 0);
     MUST(sim, use(sim, 3, 1, SLOW_MS) == PCCL_LEVEL_EXACT);
@@ -231,7 +231,7 @@ void scenario_choice_missed_views(struct sim *sim)
  * A peer that reports a duration of zero is believed, and can only make all send more bits than there is time for.
  * Exaggerated reports count for nothing.
  */
-void scenario_choice_liar(struct sim *sim)
+SCENARIO(choice_liar)
 {
     begin(sim, 3, 0);
     for (uint64_t step = 1; step <= 2; step++) {
@@ -266,7 +266,7 @@ static void settle(struct sim *sim, uint32_t count, uint64_t step)
 }
 
 /* A pause, a death, and the time between an abort and the next attempt change nothing. Then there is more time. */
-void scenario_choice_share(struct sim *sim)
+SCENARIO(choice_share)
 {
     begin(sim, 3, SHARE);
     settle(sim, 3, 1);
@@ -296,7 +296,7 @@ void scenario_choice_share(struct sim *sim)
  * A restarted master commits an operation that all have finished. Its duration is unknown; the interval between uses is
  * known.
  */
-void scenario_choice_share_restart(struct sim *sim)
+SCENARIO(choice_share_restart)
 {
     begin(sim, 2, SHARE);
     settle(sim, 2, 1);
@@ -318,7 +318,7 @@ static void lie(struct pccl_choice *said, uint32_t gap_us)
  * A peer that reports no interval between uses is not believed, whether it reports first or last. One that reports a
  * long interval can only make all send more bits than there is time for.
  */
-void scenario_choice_share_liar(struct sim *sim)
+SCENARIO(choice_share_liar)
 {
     begin(sim, 3, SHARE);
     for (uint64_t step = 1; step <= 8; step++) {

@@ -1,6 +1,6 @@
 /* Scenarios of crowds that connect to the master: the cost of strangers, and the peers that they keep out. */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
@@ -90,7 +90,7 @@ static void hide(struct sim *sim, uint32_t host)
 }
 
 /* The first one of a new group that listens nowhere is turned away: waiting for it is hopeless. */
-void scenario_crowd_listens_nowhere(struct sim *sim)
+SCENARIO(crowd_listens_nowhere)
 {
     scenario_cluster(sim, p, 2, 1);
     come(sim, make_crowd(1, 100, 1), 100);
@@ -101,7 +101,7 @@ void scenario_crowd_listens_nowhere(struct sim *sim)
 }
 
 /* The master has not probed, as it is short of descriptors: that is not an answer, and it probes as soon as it can. */
-void scenario_crowd_asked_later(struct sim *sim)
+SCENARIO(crowd_asked_later)
 {
     scenario_cluster(sim, p, 2, 1);
     sim->no_probes = true;
@@ -116,7 +116,7 @@ void scenario_crowd_asked_later(struct sim *sim)
 }
 
 /* The same, and the shortage shows later. */
-void scenario_crowd_was_not_asked(struct sim *sim)
+SCENARIO(crowd_was_not_asked)
 {
     scenario_cluster(sim, p, 2, 1);
     hide(sim, 5);
@@ -131,7 +131,7 @@ void scenario_crowd_was_not_asked(struct sim *sim)
 }
 
 /* The cost of newcomers grows with their number, and while nothing changes they cost nothing. */
-void scenario_crowd_costs(struct sim *sim)
+SCENARIO(crowd_costs)
 {
     enum { COUNT = 500, VISITS_EACH = 32 };
     scenario_cluster(sim, p, 2, 1);
@@ -150,7 +150,7 @@ void scenario_crowd_costs(struct sim *sim)
 }
 
 /* A crowd in the queue of a group, from one address: a peer from another address has its turn at once. */
-void scenario_crowd_of_a_group(struct sim *sim)
+SCENARIO(crowd_of_a_group)
 {
     scenario_cluster(sim, p, 2, 1);
     struct crowd *crowd = make_crowd(1, 1, 0);
@@ -162,7 +162,7 @@ void scenario_crowd_of_a_group(struct sim *sim)
  * The most that may wait, from two addresses: one of them makes room for a peer from another address, which can become
  * a member.
  */
-void scenario_crowd_makes_room(struct sim *sim)
+SCENARIO(crowd_makes_room)
 {
     scenario_cluster(sim, p, 2, 2);
     struct crowd *crowd = make_crowd(2, 2, 0);
@@ -176,7 +176,7 @@ void scenario_crowd_makes_room(struct sim *sim)
 }
 
 /* One address fills its share, and no more. */
-void scenario_crowd_of_an_address(struct sim *sim)
+SCENARIO(crowd_of_an_address)
 {
     scenario_cluster(sim, p, 1, 1);
     struct crowd *crowd = make_crowd(1, 1, 0);
@@ -201,7 +201,7 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
 }
 
 /* A peer that the master cannot dial must send something besides its hello, or joint calls would wait for it. */
-void scenario_crowd_says_hello_only(struct sim *sim)
+SCENARIO(crowd_says_hello_only)
 {
     scenario_cluster(sim, p, 2, 1);
     sim->master->machine->config.silence_ms = 10000; /* dialing in vain takes longer than usual */
@@ -218,7 +218,7 @@ void scenario_crowd_says_hello_only(struct sim *sim)
  * A newcomer of a new group needs no link to be admitted. If it then never makes a call, the others wait for it in
  * joint calls only for a limited time; a peer that has made one call is waited for.
  */
-void scenario_crowd_never_calls(struct sim *sim)
+SCENARIO(crowd_never_calls)
 {
     enum { FIRST_CALL_MS = 3000 };
     scenario_cluster(sim, p, 2, 1);
@@ -247,7 +247,7 @@ void scenario_crowd_never_calls(struct sim *sim)
 }
 
 /* A newcomer's address does not answer: members try a few times, while it may still recover. */
-void scenario_crowd_dials(struct sim *sim)
+SCENARIO(crowd_dials)
 {
     enum { DIALS_MAX = 4 };
     scenario_cluster(sim, p, 2, 1);
@@ -260,7 +260,7 @@ void scenario_crowd_dials(struct sim *sim)
 }
 
 /* A peer has connected from far away, and its hello is in flight while hundreds connect from elsewhere. */
-void scenario_crowd_at_the_door(struct sim *sim)
+SCENARIO(crowd_at_the_door)
 {
     scenario_cluster(sim, p, 1, 1);
     struct sim_conn *slow = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
@@ -290,7 +290,7 @@ static uint64_t drop_at_once(struct sim *sim, struct sim_peer *peer)
  * Newcomers dial again if a busy master closes their connections without an answer, at random moments, and join. One
  * whose connections all end in this way gives up in time with the reason; one that finds no master fails at once.
  */
-void scenario_crowd_connects_again(struct sim *sim)
+SCENARIO(crowd_connects_again)
 {
     enum { TURNS = 4 };
     scenario_cluster(sim, p, 2, 1);

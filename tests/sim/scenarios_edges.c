@@ -4,7 +4,7 @@
  * simulator has no cut in one direction only.
  */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 /* Peers of the running scenario: the members of group 0 in the order of its ring, then the others. */
 static struct sim_peer *p[6];
@@ -53,7 +53,7 @@ static void only_went(struct sim *sim, const struct sim_peer *gone, uint32_t lef
  * The master is short of descriptors and cannot probe: it waits for that, but not forever. Then the member with the
  * uncorroborated report is removed, and operations held for the edge end.
  */
-void scenario_edge_unseen(struct sim *sim)
+SCENARIO(edge_unseen)
 {
     cluster(sim, 3, 1);
     struct pccl_peer_op *x[3];
@@ -75,7 +75,7 @@ void scenario_edge_unseen(struct sim *sim)
 }
 
 /* ... and as soon as it can look, it knows. */
-void scenario_edge_seen_late(struct sim *sim)
+SCENARIO(edge_seen_late)
 {
     cluster(sim, 3, 1);
     sim->no_probes = true;
@@ -89,7 +89,7 @@ void scenario_edge_seen_late(struct sim *sim)
 }
 
 /* The end repeats its report of the failure just when the master has seen the same: the observation still counts. */
-void scenario_edge_said_again(struct sim *sim)
+SCENARIO(edge_said_again)
 {
     cluster(sim, 3, 1);
     sim->master->machine->config.settle_ms = 150; /* not when its dial ends, after 400 ms */
@@ -107,7 +107,7 @@ void scenario_edge_said_again(struct sim *sim)
  * Another one has reported this less than the silence limit before: it does not matter that the edge had its time to
  * recover.
  */
-void scenario_edge_second_word(struct sim *sim)
+SCENARIO(edge_second_word)
 {
     cluster(sim, 3, 1);
     sim->master->machine->config.settle_ms = 700; /* time for the master to use its memory */
@@ -123,7 +123,7 @@ void scenario_edge_second_word(struct sim *sim)
  * other edges of the new ring have had the same time to fail. Otherwise the first reporter would be removed in place of
  * the unreachable member.
  */
-void scenario_edge_of_a_new_ring(struct sim *sim)
+SCENARIO(edge_of_a_new_ring)
 {
     cluster(sim, 4, 1);
     lose(sim, p[0], p[1]);
@@ -153,14 +153,15 @@ static void vanish(struct sim *sim, struct sim_peer *older, struct sim_peer *oth
     MUST(sim, scenario_departures(sim) == 1 && pccl_peer_is_connected(other->machine));
 }
 
-void scenario_edge_vanished(struct sim *sim)
+/* An end of an edge does not answer: the master removes it, and not the younger member. */
+SCENARIO(edge_vanished)
 {
     cluster(sim, 2, 1);
     vanish(sim, p[0], p[1]);
 }
 
 /* ... also if the master has never reached its port: the silence shows it. */
-void scenario_edge_vanished_unseen(struct sim *sim)
+SCENARIO(edge_vanished_unseen)
 {
     sim_quiet_begin(sim);
     sim_net_cut(sim, 0, 1, SIM_DATA, SIM_DROP);
@@ -179,7 +180,7 @@ void scenario_edge_vanished_unseen(struct sim *sim)
  * Members of another group do not share the ring, and have no links to its members: their word is
  * no word about it.
  */
-void scenario_edge_of_others(struct sim *sim)
+SCENARIO(edge_of_others)
 {
     cluster(sim, 6, 2);
     lose(sim, p[3], p[1]);

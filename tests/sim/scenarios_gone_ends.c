@@ -3,7 +3,7 @@
  * for the receiver. The sender learns it over the master, and dials again.
  */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 enum { SOON_MS = 50 };             /* much less than any silence */
 static struct sim_peer *p[3];      /* of the running scenario */
@@ -60,7 +60,7 @@ static void finish(struct sim *sim, uint32_t count, bool was_under_way, uint64_t
 }
 
 /* An operation launched at once ends, and one launched later commits. No member is removed. */
-void scenario_end_gone(struct sim *sim)
+SCENARIO(end_gone)
 {
     begin(sim);
     for (uint64_t turn = 0; turn < 8; turn++) {
@@ -76,7 +76,7 @@ void scenario_end_gone(struct sim *sim)
 }
 
 /* The sender's end breaks, too, and it has dialed again before it learns of the receiver's: that link stays. */
-void scenario_end_gone_and_dialed(struct sim *sim)
+SCENARIO(end_gone_and_dialed)
 {
     begin(sim);
     scenario_control(sim, p[1], false);
@@ -103,7 +103,7 @@ static void begin_without_word(struct sim *sim)
 }
 
 /* All wait until the master reaches the sender, and no longer. */
-void scenario_end_gone_sender_away(struct sim *sim)
+SCENARIO(end_gone_sender_away)
 {
     begin_without_word(sim);
     scenario_run_ms(sim, SOON_MS);
@@ -129,11 +129,12 @@ static void one_dies(struct sim *sim, uint32_t who)
         MUST(sim, scenario_take(sim, p[i], op[i]) == PCCL_CLASS_PEER_LOST);
     scenario_commit_all(sim, p, 2, 2, 1);
 }
-void scenario_end_gone_sender_dies(struct sim *sim) { one_dies(sim, 0); }
-void scenario_end_gone_receiver_dies(struct sim *sim) { one_dies(sim, 1); }
+/* The sender or the receiver dies at that moment. */
+SCENARIO(end_gone_sender_dies) { one_dies(sim, 0); }
+SCENARIO(end_gone_receiver_dies) { one_dies(sim, 1); }
 
 /* The master dies with the receiver's report, before the sender has it: the receiver repeats it to the next master. */
-void scenario_end_gone_master_dies(struct sim *sim)
+SCENARIO(end_gone_master_dies)
 {
     begin_without_word(sim);
     sim_master_crash(sim, true);
@@ -145,7 +146,7 @@ void scenario_end_gone_master_dies(struct sim *sim)
 }
 
 /* A member that reports ends without number does not fill the queue of another one, and cuts only links to itself. */
-void scenario_end_gone_lies(struct sim *sim)
+SCENARIO(end_gone_lies)
 {
     begin(sim);
     const struct sim_conn *theirs = link_of(p[0], p[1]), *own = link_of(p[0], p[2]);

@@ -1,6 +1,6 @@
 /* Scenarios of sends in subgroups: they end with their subgroup, and match no receive outside it. */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ static void nothing_is_left(struct sim *sim, uint32_t peers)
  * Each member closes the subgroup in turn. Operations that only one end has launched, that move data, or that one end
  * has done, end for all. Committed ones remain committed, later launches are refused. A pair outside continues.
  */
-void scenario_group_sends_close(struct sim *sim)
+SCENARIO(group_sends_close)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *beside = send(sim, 0, 0, 1, 9, true);
@@ -143,7 +143,7 @@ void scenario_group_sends_close(struct sim *sim)
 }
 
 /* One tag, in one direction between the same two: in the whole group, in two subgroups of the two, in one of three. */
-void scenario_group_sends_apart(struct sim *sim)
+SCENARIO(group_sends_apart)
 {
     scenario_cluster(sim, p, 4, 1);
     const uint64_t names[] = {0, found(sim, 3), found(sim, 3), found(sim, 7)};
@@ -180,7 +180,7 @@ void scenario_group_sends_apart(struct sim *sim)
 }
 
 /* One of its three members dies: sends of the others in it end, with the reason; sends outside it do not. */
-void scenario_group_sends_death(struct sim *sim)
+SCENARIO(group_sends_death)
 {
     for (uint32_t turn = 0; turn < 2; turn++) {
         const bool tiny = turn != 0;
@@ -215,7 +215,7 @@ void scenario_group_sends_death(struct sim *sim)
  * One of three does not reconnect. Sends in the subgroup of the three end. Sends in the subgroup of two and in the
  * whole group continue, and a send that is committed at one end is committed at the other.
  */
-void scenario_group_sends_restart(struct sim *sim)
+SCENARIO(group_sends_restart)
 {
     scenario_cluster(sim, p, 5, 1);
     uint64_t three = found(sim, 1 | 2 | 16), two = found(sim, 3), closed = found(sim, 5);
@@ -263,7 +263,7 @@ static uint64_t pair_of(const struct sim *sim, uint32_t source, uint32_t destina
 }
 
 /* An operation of an ended subgroup is ignored. A member that reports another pair's operation is removed. */
-void scenario_group_sends_liars(struct sim *sim)
+SCENARIO(group_sends_liars)
 {
     scenario_cluster(sim, p, 8, 1);
     const uint64_t name = found(sim, 3), own = found(sim, 128 | 4), joint = pccl_peer_joint(p[0]->machine);

@@ -1,5 +1,5 @@
 /* Scenarios of encrypted connections whose handshakes fail: at each step, in each way. */
-#include "scenarios.h"
+#include "scenario.h"
 #include "master/roster.h"
 
 #include <string.h>
@@ -55,7 +55,8 @@ static void kept_out(struct sim *sim, struct sim_peer *late, uint64_t n)
 
 static void join(struct sim *sim, uint64_t n) { kept_out(sim, scenario_join(sim, ELSEWHERE, 0), n); }
 
-void scenario_handshake_join(struct sim *sim)
+/* A handshake of a newcomer with the master fails. */
+SCENARIO(handshake_join)
 {
     cluster(sim, 2);
     in_each_way(sim, ELSEWHERE, SIM_CONTROL, 1, join);
@@ -91,7 +92,8 @@ static void come_back(struct sim *sim, uint64_t n)
     admit(sim, scenario_join(sim, p[2]->process.host, 0));
 }
 
-void scenario_handshake_return(struct sim *sim)
+/* The handshake of a returning member fails during an operation. */
+SCENARIO(handshake_return)
 {
     cluster(sim, 3);
     in_each_way(sim, p[2]->process.host, SIM_CONTROL, 1, come_back);
@@ -111,7 +113,8 @@ static void link_again(struct sim *sim, uint64_t n)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-void scenario_handshake_link(struct sim *sim)
+/* The handshake of a broken link fails. */
+SCENARIO(handshake_link)
 {
     cluster(sim, 3);
     in_each_way(sim, p[1]->process.host, SIM_DATA, 2, link_again);
@@ -130,7 +133,8 @@ static void warm_up(struct sim *sim, uint64_t n)
     WAIT(sim, 1000, sim->master->machine->member_count == 2);
 }
 
-void scenario_handshake_newcomer(struct sim *sim)
+/* The handshake of a newcomer's link fails. */
+SCENARIO(handshake_newcomer)
 {
     cluster(sim, 2);
     in_each_way(sim, ELSEWHERE, SIM_DATA, 2, warm_up);
@@ -144,7 +148,7 @@ static void synchronize(struct sim *sim, uint64_t n)
 }
 
 /* A requester asks again until it has everything. */
-void scenario_handshake_state(struct sim *sim)
+SCENARIO(handshake_state)
 {
     cluster(sim, 3);
     in_each_way(sim, p[2]->process.host, SIM_DATA, 5, synchronize);
@@ -159,13 +163,14 @@ static void optimize(struct sim *sim, uint64_t n)
 }
 
 /* Paths that could not be tested end neither a call nor a membership. */
-void scenario_handshake_test(struct sim *sim)
+SCENARIO(handshake_test)
 {
     cluster(sim, 3);
     in_each_way(sim, p[2]->process.host, SIM_DATA, 1, optimize);
 }
 
-void scenario_handshake_revoked(struct sim *sim)
+/* A peer with a revoked token fails in its handshake. */
+SCENARIO(handshake_revoked)
 {
     cluster(sim, 2);
     sim_master_revoke(sim, ELSEWHERE);

@@ -4,7 +4,7 @@
 #include "master/diagnosis.h"
 #include "master/membership.h"
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
@@ -120,7 +120,7 @@ static void turn_ring(struct sim *sim)
  * A gather gets a link from each member to its root; a scatter, to each; an all-to-all links all pairs. Others use the
  * ring.
  */
-void scenario_hubs_form(struct sim *sim)
+SCENARIO(hubs_form)
 {
     begin(sim);
     struct pccl_epoch view = p[0]->machine->view;
@@ -150,7 +150,7 @@ void scenario_hubs_form(struct sim *sim)
 }
 
 /* A scan uses links between neighbors in canonical order, and asks for all links as an all-to-all does. */
-void scenario_hubs_scan(struct sim *sim)
+SCENARIO(hubs_scan)
 {
     begin(sim);
     do_all(sim, MANY, PCCL_EXCLUSIVE_SCAN, NULL); /* along the ring */
@@ -162,7 +162,7 @@ void scenario_hubs_scan(struct sim *sim)
 }
 
 /* An update closes links that operations no longer use, and keeps used ones. */
-void scenario_hubs_idle(struct sim *sim)
+SCENARIO(hubs_idle)
 {
     begin(sim);
     sim->master->machine->config.hub_updates = 3;
@@ -197,7 +197,7 @@ static void measure(struct sim *sim, uint64_t rate)
  * The master opens the links of a former hub again, and before they are up the ring becomes slower. A view with the new
  * rate would end direct exchange with the other hub. It waits for the links.
  */
-void scenario_hubs_again(struct sim *sim)
+SCENARIO(hubs_again)
 {
     begin(sim);
     sim->master->machine->config.hub_updates = 1;
@@ -224,7 +224,7 @@ void scenario_hubs_again(struct sim *sim)
 }
 
 /* A link cannot be opened: no view, no removal; others become hubs, and it is tried again later. */
-void scenario_hubs_cut(struct sim *sim)
+SCENARIO(hubs_cut)
 {
     begin(sim);
     struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
@@ -262,7 +262,7 @@ static void fail_by_link(struct sim *sim, uint8_t collective, const struct sim_p
 }
 
 /* A link of a hub dies permanently: one failure, a view without this hub, and the retry uses the ring. */
-void scenario_hubs_die(struct sim *sim)
+SCENARIO(hubs_die)
 {
     begin(sim);
     struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
@@ -283,7 +283,7 @@ void scenario_hubs_die(struct sim *sim)
  * One of the links that an all-to-all needs together dies: one failure, and the hubs requested only by it end. So the
  * next dying link of the others makes nothing fail; the root of a gather stays a hub.
  */
-void scenario_hubs_die_together(struct sim *sim)
+SCENARIO(hubs_die_together)
 {
     begin(sim);
     struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
@@ -309,7 +309,7 @@ void scenario_hubs_die_together(struct sim *sim)
 }
 
 /* The root dies while links to it are opened, and members and newcomers while others stand: hubs stay hubs. */
-void scenario_hubs_kill(struct sim *sim)
+SCENARIO(hubs_kill)
 {
     begin(sim);
     struct sim_peer *last = p[MANY - 1];
@@ -338,7 +338,7 @@ void scenario_hubs_kill(struct sim *sim)
 }
 
 /* The master dies while links are opened; and when they stand. */
-void scenario_hubs_restart(struct sim *sim)
+SCENARIO(hubs_restart)
 {
     begin(sim);
     do_all(sim, MANY, PCCL_GATHER, p[3]);
@@ -365,7 +365,7 @@ void scenario_hubs_restart(struct sim *sim)
  * The master dies while links of an all-to-all are opened, and a view has its hubs: its successor knows that they
  * belong together, and one link that cannot be opened ends all.
  */
-void scenario_hubs_restart_all(struct sim *sim)
+SCENARIO(hubs_restart_all)
 {
     begin(sim);
     scenario_part(sim, in_ring(sim, 9), in_ring(sim, 3), SIM_DROP);
@@ -384,7 +384,7 @@ void scenario_hubs_restart_all(struct sim *sim)
 }
 
 /* The master dies before it has received that all are done; its successor commits, and requests the links. */
-void scenario_hubs_restart_commit(struct sim *sim)
+SCENARIO(hubs_restart_commit)
 {
     struct pccl_peer_op *ops[MANY];
     begin(sim);
@@ -404,7 +404,7 @@ void scenario_hubs_restart_commit(struct sim *sim)
 }
 
 /* More members than links are allowed for: the ring. And with no hub allowed at all. */
-void scenario_hubs_limit(struct sim *sim)
+SCENARIO(hubs_limit)
 {
     begin(sim);
     sim->master->machine->config.hub_links = MANY - 1;
@@ -429,7 +429,7 @@ void scenario_hubs_limit(struct sim *sim)
 }
 
 /* Views between the request and the update: of another group, and one that only re-plans. The links stay, or return. */
-void scenario_hubs_and_views(struct sim *sim)
+SCENARIO(hubs_and_views)
 {
     begin(sim);
     p[MANY] = scenario_join(sim, MANY + 1, 7);
@@ -458,7 +458,7 @@ void scenario_hubs_and_views(struct sim *sim)
 }
 
 /* If all pairs have links, so has a subgroup, while it lives. */
-void scenario_hubs_subgroup(struct sim *sim)
+SCENARIO(hubs_subgroup)
 {
     begin(sim);
     sim->master->machine->config.hub_updates = 1;

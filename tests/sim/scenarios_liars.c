@@ -2,7 +2,7 @@
 #include "master/output.h"
 #include "master/roster.h"
 #include "peer/members.h"
-#include "scenarios.h"
+#include "scenario.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static void report_and_go(struct sim *sim, struct sim_conn *conn, const struct p
  * An epoch that has no successor, and one far from all other members' epochs; as the reporter's epoch, or as the epoch
  * of a round that it claims was answered.
  */
-void scenario_lying_epochs(struct sim *sim)
+SCENARIO(lying_epochs)
 {
     static const uint32_t lies[] = {UINT32_MAX, UINT32_MAX - (1 << 18)};
     for (uint32_t i = 0; i < 4; i++) {
@@ -85,7 +85,7 @@ void scenario_lying_epochs(struct sim *sim)
 }
 
 /* Rounds unknown to all others, with no room for later ones; the same with outcomes. */
-void scenario_lying_rounds(struct sim *sim)
+SCENARIO(lying_rounds)
 {
     enum { LIES = 7 };
     scenario_cluster(sim, p, 3, 1);
@@ -107,7 +107,7 @@ void scenario_lying_rounds(struct sim *sim)
 }
 
 /* Round 2^64 - 1 is not the one before round 0: no answer of it exists, and its voter is removed, with the reason. */
-void scenario_lying_votes(struct sim *sim)
+SCENARIO(lying_votes)
 {
     const struct pccl_msg lies[] = {
         {.type = PCCL_MSG_vote, .as.vote = {.kind = PCCL_ROUND_PENDING, .round = UINT64_MAX}},
@@ -136,7 +136,7 @@ void scenario_lying_votes(struct sim *sim)
 }
 
 /* Launches between the answer of a round and the missed view, by a peer alone in its group. */
-void scenario_alone_but_counted(struct sim *sim)
+SCENARIO(alone_but_counted)
 {
     scenario_cluster(sim, p, 1, 1);
     scenario_update_all(sim, p, 1);
@@ -154,7 +154,7 @@ void scenario_alone_but_counted(struct sim *sim)
 }
 
 /* A report that never ends: the run ends when its time is up, and the waiting peer creates another. */
-void scenario_endless_report(struct sim *sim)
+SCENARIO(endless_report)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
@@ -188,7 +188,7 @@ static void acknowledge_inventions(struct sim *sim, struct sim_peer *peer, uint6
 }
 
 /* Views that never existed, with all possible names: no other peer must remember any of them. */
-void scenario_lying_views(struct sim *sim)
+SCENARIO(lying_views)
 {
     scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[2]);
@@ -200,7 +200,7 @@ void scenario_lying_views(struct sim *sim)
 }
 
 /* An existing view, and the most that can be in flight at once: four together cannot end the others. */
-void scenario_lying_views_together(struct sim *sim)
+SCENARIO(lying_views_together)
 {
     scenario_cluster(sim, p, 7, 1);
     for (uint32_t i = 2; i < 6; i++) {
@@ -219,7 +219,7 @@ void scenario_lying_views_together(struct sim *sim)
 }
 
 /* Operations that it claims to have finished and no other has launched: two of four fill no table of the others. */
-void scenario_hoarding(struct sim *sim)
+SCENARIO(hoarding)
 {
     static struct pccl_instance instance;
     scenario_cluster(sim, p, 4, 1);
@@ -244,7 +244,7 @@ void scenario_hoarding(struct sim *sim)
 }
 
 /* The first one to acknowledge a view lists most launches: their number in one era does not matter. */
-void scenario_many_killed(struct sim *sim)
+SCENARIO(many_killed)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
     static struct pccl_peer_op *ops[3][EACH];
@@ -270,7 +270,7 @@ void scenario_many_killed(struct sim *sim)
 }
 
 /* A report full of ends that no other member knows. */
-void scenario_lying_ends(struct sim *sim)
+SCENARIO(lying_ends)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
@@ -295,7 +295,7 @@ void scenario_lying_ends(struct sim *sim)
 }
 
 /* The first to report, after a restart, ends by two others, together more than one may have, is not blamed. */
-void scenario_many_ended(struct sim *sim)
+SCENARIO(many_ended)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
     scenario_cluster(sim, p, 3, 1);
@@ -320,7 +320,7 @@ void scenario_many_ended(struct sim *sim)
  * One has received the ends of the others' launches, together more than one may end alone, and they have not: half of
  * them they have finished, the other half are in progress. Operations that they have launched, too, do not count.
  */
-void scenario_many_launched(struct sim *sim)
+SCENARIO(many_launched)
 {
     enum { EACH = PCCL_OPS_LONE_MAX / 2 + 1 };
     static struct pccl_peer_op *ops[2][EACH], *own[EACH];
@@ -362,7 +362,7 @@ static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *
 }
 
 /* The oldest reports that it cannot reach another one, whose port answers the master: it is removed itself. */
-void scenario_lying_link(struct sim *sim)
+SCENARIO(lying_link)
 {
     scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[0]);
@@ -373,7 +373,7 @@ void scenario_lying_link(struct sim *sim)
 }
 
 /* A member reports that another one is gone, whose control connection then breaks for a moment. */
-void scenario_lying_witness(struct sim *sim)
+SCENARIO(lying_witness)
 {
     scenario_cluster(sim, p, 3, 1);
     lose(sim, p[0], p[1], PCCL_LINK_CLOSED);
@@ -387,7 +387,7 @@ void scenario_lying_witness(struct sim *sim)
 }
 
 /* The same for three peers whose ports the master cannot reach: one report alone removes at most one of them. */
-void scenario_lying_witness_of_many(struct sim *sim)
+SCENARIO(lying_witness_of_many)
 {
     scenario_cluster(sim, p, 5, 1);
     scenario_lie(sim, p[1]); /* it is removed, also if the report is false */
@@ -408,7 +408,7 @@ void scenario_lying_witness_of_many(struct sim *sim)
  * After a restart of the master a member reports peers as dead that reconnect a moment later. The master believes this
  * of one only, and waits for the others.
  */
-void scenario_lying_witness_of_a_restart(struct sim *sim)
+SCENARIO(lying_witness_of_a_restart)
 {
     scenario_cluster(sim, p, 5, 1);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
@@ -431,7 +431,7 @@ void scenario_lying_witness_of_a_restart(struct sim *sim)
  * During a recovery the master has reached no port. The control connections of three returned members break for a
  * moment. The word of a single member removes at most one of them.
  */
-void scenario_lying_witness_of_a_recovery(struct sim *sim)
+SCENARIO(lying_witness_of_a_recovery)
 {
     scenario_cluster(sim, p, 6, 1);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
@@ -465,7 +465,7 @@ void scenario_lying_witness_of_a_recovery(struct sim *sim)
 /*
  * Two members of another group, which have no links to it, wait for a control connection to break.
  */
-void scenario_witness_of_others(struct sim *sim)
+SCENARIO(witness_of_others)
 {
     scenario_cluster(sim, p, 4, 2);
     struct sim_peer *group[] = {p[0], p[2]};
@@ -479,7 +479,7 @@ void scenario_witness_of_others(struct sim *sim)
 }
 
 /* A newcomer, which is not a member yet, reports this; two of them. */
-void scenario_stranger_witness(struct sim *sim)
+SCENARIO(stranger_witness)
 {
     scenario_cluster(sim, p, 2, 1);
     for (uint32_t i = 2; i < 4; i++)
@@ -511,7 +511,7 @@ static struct sim_conn *pretend(struct sim *sim, const struct pccl_id *key, stru
 }
 
 /* A run that has just begun is not driven away by one stranger's word. */
-void scenario_pretender_young(struct sim *sim)
+SCENARIO(pretender_young)
 {
     sim_quiet_begin(sim);
     p[0] = scenario_join(sim, 1, 0);
@@ -528,7 +528,7 @@ void scenario_pretender_young(struct sim *sim)
 }
 
 /* An empty master: connects wait for the run that a stranger announces, but not forever. */
-void scenario_pretender_empty(struct sim *sim)
+SCENARIO(pretender_empty)
 {
     scenario_cluster(sim, p, 1, 1);
     sim_app_leave(sim, p[0]);
@@ -549,7 +549,7 @@ void scenario_pretender_empty(struct sim *sim)
 }
 
 /* One after another, and none finishes its report. */
-void scenario_pretender_endless(struct sim *sim)
+SCENARIO(pretender_endless)
 {
     sim_quiet_begin(sim);
     struct pccl_id stranger, invented = pccl_prng_id(&sim->prng);
@@ -592,7 +592,8 @@ static void squat(struct sim *sim, const struct pccl_id *key)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-void scenario_pretender_first(struct sim *sim)
+/* The words of one stranger do not keep the members of a run from a restarted master. */
+SCENARIO(pretender_first)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_id invented = pccl_prng_id(&sim->prng);
@@ -600,7 +601,7 @@ void scenario_pretender_first(struct sim *sim)
 }
 
 /* A stranger can know only the name of a run, which newcomers receive. */
-void scenario_squatter(struct sim *sim)
+SCENARIO(squatter)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_id name = p[0]->machine->lineage;
@@ -608,7 +609,7 @@ void scenario_squatter(struct sim *sim)
 }
 
 /* p[3], a member, returns in the name of p[1], which returns later. */
-void scenario_impostor(struct sim *sim)
+SCENARIO(impostor)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_id run = p[0]->machine->lineage;
@@ -654,7 +655,7 @@ static uint64_t found_two(struct sim *sim)
 }
 
 /* Gives one subgroup other members, then reports one that no other does. Neither has an effect on others. */
-void scenario_subgroup_lying_reports(struct sim *sim)
+SCENARIO(subgroup_lying_reports)
 {
     scenario_cluster(sim, p, 5, 1);
     uint64_t name = found_two(sim);
@@ -688,7 +689,7 @@ void scenario_subgroup_lying_reports(struct sim *sim)
  * Operations over the link end for all, and no link is reported as lost. However often that happens, the link is dialed
  * again after pauses of up to dial_max_ms, 300 ms here; no member is removed, and the ring stays.
  */
-void scenario_invalid_messages(struct sim *sim)
+SCENARIO(invalid_messages)
 {
     struct pccl_peer_op *ops[4];
     scenario_cluster(sim, p, 4, 1);
@@ -729,7 +730,7 @@ void scenario_invalid_messages(struct sim *sim)
  * A member sends the master an invalid message. The connection ends. If the message is the next one of the session, the
  * master refuses to resume it; otherwise the second one ends the membership. The sender receives the reason.
  */
-void scenario_invalid_message_to_master(struct sim *sim)
+SCENARIO(invalid_message_to_master)
 {
     struct pccl_msg lost = {.type = PCCL_MSG_link_lost, .as.link_lost = {.how = 99}};
     scenario_cluster(sim, p, 4, 1);
@@ -759,7 +760,7 @@ void scenario_invalid_message_to_master(struct sim *sim)
 }
 
 /* The master's next message is invalid: the peer ends at the second one, and the master receives the reason. */
-void scenario_invalid_message_of_master(struct sim *sim)
+SCENARIO(invalid_message_of_master)
 {
     struct pccl_verdict verdict = {.class = 99};
     struct pccl_msg verdicts = {.type = PCCL_MSG_verdicts, .as.verdicts = {.verdicts = &verdict, .verdicts_count = 1}};
@@ -783,7 +784,7 @@ void scenario_invalid_message_of_master(struct sim *sim)
  * A master greets a member each time and cannot continue: the pauses grow as if it had not greeted, and the member
  * ends.
  */
-void scenario_greetings_alone(struct sim *sim)
+SCENARIO(greetings_alone)
 {
     scenario_cluster(sim, p, 2, 1);
     uint32_t dials = p[1]->master_dials, most = p[1]->config.master_lost_ms / p[1]->config.dial_max_ms + 20;
@@ -800,7 +801,7 @@ void scenario_greetings_alone(struct sim *sim)
 }
 
 /* A launch that no message can carry is refused and not numbered. */
-void scenario_invalid_launch(struct sim *sim)
+SCENARIO(invalid_launch)
 {
     struct pccl_text why = {0};
     struct pccl_launch launch = {

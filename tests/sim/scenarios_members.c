@@ -1,6 +1,6 @@
 /* Scenarios of lists of members, and of collectives with data through the master. */
 #include "core/bytes.h"
-#include "scenarios.h"
+#include "scenario.h"
 #include "master/roster.h"
 
 #include <string.h>
@@ -107,7 +107,7 @@ static bool names(const struct pccl_peer_op *op, const char *words, const struct
 /* ---- lists that have changed ---- */
 
 /* One has died. A launch with the old list is refused for all; then they have the new one. */
-void scenario_members_changed(struct sim *sim)
+SCENARIO(members_changed)
 {
     const struct sim_request *const kinds[] = {&gather, &bulk_gather, &scatter, &blobs};
     for (uint32_t kind = 0; kind < PCCL_COUNT_OF(kinds); kind++) {
@@ -135,7 +135,7 @@ void scenario_members_changed(struct sim *sim)
 }
 
 /* One counts on a list from before a newcomer joined; the others have the new list, and have begun. */
-void scenario_members_newcomer(struct sim *sim)
+SCENARIO(members_newcomer)
 {
     const struct sim_request *const kinds[] = {&gather, &bulk_gather, &scatter};
     cluster(sim, 2);
@@ -158,7 +158,7 @@ void scenario_members_newcomer(struct sim *sim)
 }
 
 /* The same members in another order have their parts in other places. */
-void scenario_members_order(struct sim *sim)
+SCENARIO(members_order)
 {
     struct pccl_peer_op *ops[3];
     cluster(sim, 3);
@@ -181,7 +181,7 @@ void scenario_members_order(struct sim *sim)
  * One has not received the view in which the other's list is refused: both end as lost, like all operations that the
  * view ended.
  */
-void scenario_members_unheard(struct sim *sim)
+SCENARIO(members_unheard)
 {
     struct pccl_peer_op *ops[2];
     cluster(sim, 3);
@@ -198,7 +198,7 @@ void scenario_members_unheard(struct sim *sim)
 }
 
 /* The master restarts before it has received the refusal of a list. */
-void scenario_members_restart(struct sim *sim)
+SCENARIO(members_restart)
 {
     struct pccl_peer_op *ops[3];
     cluster(sim, 4);
@@ -218,7 +218,7 @@ void scenario_members_restart(struct sim *sim)
 }
 
 /* A peer alone learns that, for every list. */
-void scenario_members_alone(struct sim *sim)
+SCENARIO(members_alone)
 {
     cluster(sim, 2);
     sim_peer_kill(sim, p[1], false);
@@ -234,7 +234,7 @@ void scenario_members_alone(struct sim *sim)
  * One gives up an operation that the others are in, or launch later, tiny and bulk: all learn that, and it does not
  * start.
  */
-void scenario_members_given_up(struct sim *sim)
+SCENARIO(members_given_up)
 {
     static const enum pccl_class classes[] = {PCCL_CLASS_ABORTED, PCCL_CLASS_MEMBERS_CHANGED};
     const struct sim_request requests[] = {gather, bulk_gather, barrier};
@@ -258,7 +258,7 @@ void scenario_members_given_up(struct sim *sim)
  * The same while the master is away, and again before all members have the outcome: a peer that gives up may lack the
  * complete descriptor, because its driver prepared none, and reports the known part.
  */
-void scenario_members_given_up_restart(struct sim *sim)
+SCENARIO(members_given_up_restart)
 {
     const struct sim_request requests[] = {gather, bulk_gather, barrier, broadcast, blobs, blobs_to_root};
     struct pccl_peer_op *ops[3];
@@ -293,7 +293,7 @@ static void must_be_in_order(struct sim *sim, const struct sim_peer *of, struct 
 }
 
 /* The order remains over restarts of the master; a later member is last, although others have departed. */
-void scenario_numbers_restart(struct sim *sim)
+SCENARIO(numbers_restart)
 {
     cluster(sim, 3);
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -335,7 +335,7 @@ static void controls(struct sim *sim, uint32_t first, uint32_t end, bool whole)
  * another number. More members sleep through that than continue, and after another restart they report first. Their
  * reports of its number are honest, and count for nothing.
  */
-void scenario_numbers_anew(struct sim *sim)
+SCENARIO(numbers_anew)
 {
     enum { all = 6, awake = 2 };
     cluster(sim, all);
@@ -419,7 +419,7 @@ static void lie_about_numbers(struct sim *sim, struct sim_peer *liar, const stru
 }
 
 /* Most reports are right, regardless of the highest epoch and of repetitions. */
-void scenario_lying_numbers(struct sim *sim)
+SCENARIO(lying_numbers)
 {
     cluster(sim, 5);
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -436,7 +436,7 @@ void scenario_lying_numbers(struct sim *sim)
 }
 
 /* One report against one: whichever wins, all have the same. */
-void scenario_lying_numbers_tie(struct sim *sim)
+SCENARIO(lying_numbers_tie)
 {
     cluster(sim, 2);
     lie_about_numbers(sim, p[1], p[0], 1, 0);
@@ -453,7 +453,7 @@ void scenario_lying_numbers_tie(struct sim *sim)
 /* ---- through the master ---- */
 
 /* Every kind, in a group that has lost one, has a newcomer, and has another ring than at first. */
-void scenario_tiny_kinds(struct sim *sim)
+SCENARIO(tiny_kinds)
 {
     const struct sim_request *const kinds[] = {&gather,     &barrier,        &broadcast,       &blobs,
                                                &scatter,    &reduce,         &to_root,         &from_root,
@@ -478,7 +478,7 @@ void scenario_tiny_kinds(struct sim *sim)
 }
 
 /* One in the middle of the line dies when some have their results: none keeps one, and the others scan again. */
-void scenario_scan_dies(struct sim *sim)
+SCENARIO(scan_dies)
 {
     struct pccl_peer_op *ops[5];
     cluster(sim, 5);
@@ -503,7 +503,7 @@ void scenario_scan_dies(struct sim *sim)
 }
 
 /* Operations that do not fit are refused at the launch, and the tag stays free. */
-void scenario_tiny_limits(struct sim *sim)
+SCENARIO(tiny_limits)
 {
     cluster(sim, 3);
     static uint8_t payload[PCCL_TINY_BYTES_MAX];
@@ -549,7 +549,7 @@ void scenario_tiny_limits(struct sim *sim)
 }
 
 /* The master restarts when some have contributed: they report it, and the others follow. */
-void scenario_tiny_restart(struct sim *sim)
+SCENARIO(tiny_restart)
 {
     const struct sim_request *const kinds[] = {
         &gather,    &broadcast,  &blobs,         &scatter,         &barrier,       &reduce,         &to_root,
@@ -570,7 +570,7 @@ void scenario_tiny_restart(struct sim *sim)
 }
 
 /* It is committed, one has received that, and the master restarts: the others receive it, also with an empty result. */
-void scenario_tiny_commit_restart(struct sim *sim)
+SCENARIO(tiny_commit_restart)
 {
     const struct sim_request *const kinds[] = {&barrier, &gather, &blobs};
     struct pccl_peer_op *ops[3];
@@ -676,7 +676,8 @@ static void lose_one(struct sim *sim, uint32_t left)
     scenario_run_ms(sim, 20);
 }
 
-void scenario_blobs_in_two_steps(struct sim *sim)
+/* Blobs are moved after their lengths are known. */
+SCENARIO(blobs_in_two_steps)
 {
     lose_one(sim, 4);
     for (enum two_steps how = UNDISTURBED; how <= KILLED; how++)
@@ -685,7 +686,7 @@ void scenario_blobs_in_two_steps(struct sim *sim)
 }
 
 /* With a root, and of all for all: these count on the members. */
-void scenario_blobs_for_some(struct sim *sim)
+SCENARIO(blobs_for_some)
 {
     const struct sim_request *const kinds[] = {&blobs_to_root, &blobs_from_root, &blobs_for_all};
     lose_one(sim, 6);
@@ -699,7 +700,7 @@ void scenario_blobs_for_some(struct sim *sim)
 }
 
 /* The root dies, before it has contributed and after: it is in no later list. */
-void scenario_root_dies(struct sim *sim)
+SCENARIO(root_dies)
 {
     struct pccl_peer_op *ops[3];
     cluster(sim, 5);
@@ -726,7 +727,7 @@ void scenario_root_dies(struct sim *sim)
 }
 
 /* One dies on the way to a barrier. */
-void scenario_barrier_kill(struct sim *sim)
+SCENARIO(barrier_kill)
 {
     struct pccl_peer_op *ops[3];
     cluster(sim, 4);
@@ -743,7 +744,7 @@ void scenario_barrier_kill(struct sim *sim)
 }
 
 /* Contributions of another length than is right: as one that is no root, or as one of fewer members. */
-void scenario_lying_sizes(struct sim *sim)
+SCENARIO(lying_sizes)
 {
     static const uint8_t payload[64];
     const struct sim_request *const kinds[] = {&gather,        &broadcast,       &scatter,      &blobs,      &blobs,

@@ -4,7 +4,7 @@
  */
 #include "master/roster.h"
 #include "core/ticket.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void bulk_commits(struct sim *sim, uint32_t count, uint64_t tag)
 }
 
 /* All know of the mesh, and of the longest round trip of the ring. */
-void scenario_mesh_forms(struct sim *sim)
+SCENARIO(mesh_forms)
 {
     scenario_cluster(sim, p, 5, 1);
     MUST(sim, all_exchange_directly(5, true));
@@ -75,7 +75,7 @@ void scenario_mesh_forms(struct sim *sim)
  * F14: a link outside the ring fails permanently. A running operation fails once and is retried along the ring; no
  * member is removed; an update after the link is back returns to direct exchange.
  */
-void scenario_mesh_cut(struct sim *sim)
+SCENARIO(mesh_cut)
 {
     scenario_cluster(sim, p, 5, 1);
     struct pccl_epoch view = p[0]->machine->view;
@@ -110,7 +110,7 @@ void scenario_mesh_cut(struct sim *sim)
  * A bulk operation that the data path itself cannot move over a cut link is not stuck: the view
  * changes.
  */
-void scenario_mesh_cut_stuck(struct sim *sim)
+SCENARIO(mesh_cut_stuck)
 {
     scenario_cluster(sim, p, 5, 1);
     sim->bulk_by_hand = false;
@@ -129,7 +129,7 @@ void scenario_mesh_cut_stuck(struct sim *sim)
 }
 
 /* One reset of every link: all are restored, and no view changes. */
-void scenario_mesh_reset(struct sim *sim)
+SCENARIO(mesh_reset)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
@@ -152,7 +152,7 @@ void scenario_mesh_reset(struct sim *sim)
 }
 
 /* A newcomer that one member beside its place does not reach is admitted all the same, soon. */
-void scenario_mesh_cold(struct sim *sim)
+SCENARIO(mesh_cold)
 {
     scenario_cluster(sim, p, 4, 1);
     const struct sim_peer *middle = in_ring(sim, 1);
@@ -174,7 +174,7 @@ void scenario_mesh_cold(struct sim *sim)
  * A group that grows over the limit keeps the ring's links only, and gets the others back when it
  * is small again.
  */
-void scenario_mesh_limit(struct sim *sim)
+SCENARIO(mesh_limit)
 {
     scenario_cluster(sim, p, MANY, 1);
     MUST(sim, all_exchange_directly(MANY, true) && outgoing_links(p[0]) == MANY - 1);
@@ -201,7 +201,7 @@ void scenario_mesh_limit(struct sim *sim)
  * A restarted master learns the cost data from the members; views that do not move keep it, and
  * failures of such links are acted on.
  */
-void scenario_mesh_restart(struct sim *sim)
+SCENARIO(mesh_restart)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
@@ -221,7 +221,7 @@ void scenario_mesh_restart(struct sim *sim)
 }
 
 /* All members see a death at once: one view, one failure. */
-void scenario_mesh_kill(struct sim *sim)
+SCENARIO(mesh_kill)
 {
     scenario_cluster(sim, p, 8, 1);
     uint64_t epoch = p[0]->machine->epoch.number;
@@ -242,7 +242,7 @@ void scenario_mesh_kill(struct sim *sim)
 }
 
 /* A member that loses all its data links is removed, and no other. */
-void scenario_mesh_isolated(struct sim *sim)
+SCENARIO(mesh_isolated)
 {
     scenario_cluster(sim, p, 5, 1);
     struct sim_peer *out = in_ring(sim, 2);
@@ -274,7 +274,8 @@ static bool cost_is(uint32_t rtt_us, uint64_t rate)
     return cost.mesh == 1 && cost.rtt_us == rtt_us && cost.rate == rate;
 }
 
-void scenario_measured(struct sim *sim)
+/* New figures of links that have changed make a new view at the next update; others do not. */
+SCENARIO(links_measured)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch first = p[0]->machine->view;
@@ -352,7 +353,7 @@ static bool mesh_is(uint64_t rate, uint64_t share)
  * The cost data count all flows over the line of a site. A link measured on a shared line keeps its figure, also
  * after it was dialed again. A link measured alone takes the lower rate, so a link that became slow is found.
  */
-void scenario_shared_lines(struct sim *sim)
+SCENARIO(shared_lines)
 {
     const uint64_t flows = SITE * SITE;
     scenario_cluster(sim, p, 2 * SITE, 1);
@@ -404,7 +405,8 @@ static void be_silent(struct sim *sim, struct sim_peer *peer)
     scenario_control(sim, peer, true);
 }
 
-void scenario_gone_words(struct sim *sim)
+/* A peer that returns after its removal receives the reason. */
+SCENARIO(gone_words)
 {
     scenario_cluster(sim, p, 6, 1);
     be_silent(sim, p[1]);
@@ -441,7 +443,7 @@ void scenario_gone_words(struct sim *sim)
 /* ---- operations that are started with two schedules, and classes ---- */
 
 /* The same operation is tiny at one and bulk at another: it fails for all in the same way, in any order of launches. */
-void scenario_two_ways(struct sim *sim)
+SCENARIO(tiny_against_bulk)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 3; tiny++) {
@@ -474,7 +476,7 @@ static void announce(struct sim *sim, const struct pccl_id *from, const struct p
 }
 
 /* Announcements of newcomers abort nothing here, and take no room from members. */
-void scenario_announced_by_others(struct sim *sim)
+SCENARIO(announced_by_others)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_msg_ready ready = {.view = p[0]->machine->view, .descriptor = {.count = 1}, .segment_elements = 1};
@@ -505,7 +507,7 @@ void scenario_announced_by_others(struct sim *sim)
  * A deadline in the new view meets a member that is still in the old one: the class is the view's
  * for both.
  */
-void scenario_class(struct sim *sim)
+SCENARIO(class_before_view)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *old = scenario_bulk(sim, p[1], 1, 1);
@@ -524,7 +526,7 @@ void scenario_class(struct sim *sim)
 }
 
 /* Announcements of operations that are never launched here are bounded, and do not outlive their era. */
-void scenario_announcements(struct sim *sim)
+SCENARIO(announcements)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_msg_ready ready = {.view = p[0]->machine->view, .descriptor = {.count = 1}, .segment_elements = 1};
@@ -567,7 +569,7 @@ static void give_up(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint32
 }
 
 /* One does not acknowledge outcomes, so others keep theirs; their late launches are among these. */
-void scenario_late_launches(struct sim *sim)
+SCENARIO(late_launches)
 {
     enum { EACH = 5000 };
     scenario_cluster(sim, p, 3, 1);
@@ -589,7 +591,7 @@ void scenario_late_launches(struct sim *sim)
 }
 
 /* A member gives up one operation after another that the others never launch: in the end it is the one removed. */
-void scenario_lone_aborts(struct sim *sim)
+SCENARIO(lone_aborts)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < PCCL_OPS_LONE_MAX; i++) {
@@ -609,7 +611,7 @@ void scenario_lone_aborts(struct sim *sim)
 }
 
 /* The members receive an admission before the newcomer does, and start an operation that it launches as a tiny one. */
-void scenario_announced_early(struct sim *sim)
+SCENARIO(announced_early)
 {
     scenario_cluster(sim, p, 2, 1);
     p[2] = scenario_join(sim, 6, 0);
@@ -700,7 +702,8 @@ static void expect_bounds(struct sim *sim)
     }
 }
 
-void scenario_tickets(struct sim *sim)
+/* A peer without a ticket of the master links with no other peer; a peer with one may be ahead of the view. */
+SCENARIO(tickets)
 {
     scenario_cluster(sim, p, 3, 1);
     expect_refusals(sim);

@@ -1,6 +1,6 @@
 /* Scenarios of drains: an operator drains and expels peers, and peers ask for their own drain. */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void went(struct sim *sim, struct sim_peer *peer, enum pccl_call call)
 }
 
 /* A drained member works until all update, without failures; an expelled one departs at once. */
-void scenario_operator(struct sim *sim)
+SCENARIO(operator)
 {
     static const struct pccl_id nobody = {{7}};
     scenario_cluster(sim, p, 4, 1);
@@ -81,7 +81,8 @@ static void update_without(struct sim *sim, struct sim_peer **going, uint32_t go
         MUST(sim, pccl_peer_is_connected(staying[i]->machine) && staying[i]->machine->member_count == staying_count);
 }
 
-void scenario_drain(struct sim *sim)
+/* A peer requests its drain twice during an operation: no operation fails. */
+SCENARIO(drain)
 {
     struct pccl_peer_op *ops[4];
     scenario_cluster(sim, p, 4, 1);
@@ -104,7 +105,8 @@ void scenario_drain(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-void scenario_drain_voted(struct sim *sim)
+/* A peer requests its drain after its vote; another one withdraws its vote after its request. */
+SCENARIO(drain_voted)
 {
     scenario_cluster(sim, p, 4, 1);
     scenario_update(sim, p[3]);
@@ -150,7 +152,8 @@ void scenario_drain_voted(struct sim *sim)
     WAIT(sim, 1000, scenario_is_over(p[0], PCCL_CALL_UPDATE));
 }
 
-void scenario_drain_pending(struct sim *sim)
+/* Members that ask for pending peers learn of a drain, and update. */
+SCENARIO(drain_pending)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t count = 3; count > 1; count--) {
@@ -171,7 +174,8 @@ void scenario_drain_pending(struct sim *sim)
     MUST(sim, !p[0]->app.call_value[PCCL_CALL_PENDING]);
 }
 
-void scenario_drain_late(struct sim *sim)
+/* Without an update the peer leaves after drain_ms, not before. */
+SCENARIO(drain_late)
 {
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, p, 3, 1);
@@ -201,7 +205,8 @@ void scenario_drain_late(struct sim *sim)
     scenario_update_all(sim, p, 1);
 }
 
-void scenario_drain_killed(struct sim *sim)
+/* A peer that is drained dies in the vote, and then another one beside it. */
+SCENARIO(drain_killed)
 {
     scenario_cluster(sim, p, 4, 1);
     drain(sim, p[3]);
@@ -228,7 +233,8 @@ static void restart_master(struct sim *sim, uint32_t count)
         WAIT(sim, 5000, p[i]->machine->greeted && !p[i]->machine->resuming);
 }
 
-void scenario_drain_restart(struct sim *sim)
+/* The master restarts before the request of the drain, before the vote, and after it. */
+SCENARIO(drain_restart)
 {
     scenario_cluster(sim, p, 4, 1);
     restart_master(sim, 4);
@@ -252,7 +258,8 @@ void scenario_drain_restart(struct sim *sim)
     went(sim, p[1], PCCL_CALL_UPDATE);
 }
 
-void scenario_drain_unheard(struct sim *sim)
+/* A drained peer is cut off when the update is decided, and learns later that it was drained. */
+SCENARIO(drain_unheard)
 {
     scenario_cluster(sim, p, 3, 1);
     command(sim, PCCL_COMMAND_DRAIN, &p[2]->id, true, "next topology update");
@@ -267,7 +274,8 @@ void scenario_drain_unheard(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-void scenario_drain_all(struct sim *sim)
+/* All members request their drain. */
+SCENARIO(drain_all)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++) {
@@ -281,7 +289,8 @@ void scenario_drain_all(struct sim *sim)
     scenario_update_all(sim, p + 3, 1);
 }
 
-void scenario_drain_newcomer(struct sim *sim)
+/* A newcomer requests its drain, and leaves at once. */
+SCENARIO(drain_newcomer)
 {
     scenario_cluster(sim, p, 2, 1);
     p[2] = scenario_join(sim, 5, 0);
@@ -295,7 +304,8 @@ void scenario_drain_newcomer(struct sim *sim)
     scenario_commit_all(sim, p, 2, 1, 1);
 }
 
-void scenario_drain_liar(struct sim *sim)
+/* A peer requests its drain in forged votes: no other peer leaves. */
+SCENARIO(drain_liar)
 {
     scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[2]);

@@ -1,6 +1,6 @@
 /* Scenarios of sends: the sends of a pair match by the order of launches, whichever peer dies. */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ static uint32_t pairs_at_master(const struct sim *sim) { return sim->master->mac
  * In both directions at once under one tag, several in flight, launched in another order at each
  * end: each meets its own, and nothing of them is left.
  */
-void scenario_pair_crossing(struct sim *sim)
+SCENARIO(pair_crossing)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *out[2][3], *in[2][3];
@@ -73,7 +73,7 @@ void scenario_pair_crossing(struct sim *sim)
 }
 
 /* A death beside a pair disturbs it in no phase: launched at one end, at both, complete at one. */
-void scenario_pair_third_dies(struct sim *sim)
+SCENARIO(pair_third_dies)
 {
     scenario_cluster(sim, p, 6, 1);
     struct pccl_peer_op *lone = send(sim, 0, 1, 1, true), *out = send(sim, 1, 2, 2, false);
@@ -97,7 +97,7 @@ void scenario_pair_third_dies(struct sim *sim)
  * Either end dies: before it launches, with its part complete. The other one learns that, and may continue with a
  * third.
  */
-void scenario_pair_end_dies(struct sim *sim)
+SCENARIO(pair_end_dies)
 {
     scenario_cluster(sim, p, 6, 1);
     struct pccl_peer_op *lone = send(sim, 0, 5, 1, true), *waits = receive(sim, 1, 5, 2, true);
@@ -131,7 +131,7 @@ void scenario_pair_end_dies(struct sim *sim)
 }
 
 /* An operation given up by one end is given up at the other, which launches it later, and the next ones match. */
-void scenario_pair_given_up(struct sim *sim)
+SCENARIO(pair_given_up)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *first = send(sim, 0, 1, 1, true), *next = send(sim, 0, 1, 2, true);
@@ -146,7 +146,7 @@ void scenario_pair_given_up(struct sim *sim)
 }
 
 /* Two peers with different lengths, or with one payload tiny and the other not, learn each other's request. */
-void scenario_pair_mismatch(struct sim *sim)
+SCENARIO(pair_mismatch)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t turn = 0; turn < 2; turn++) {
@@ -165,7 +165,7 @@ void scenario_pair_mismatch(struct sim *sim)
 }
 
 /* A bulk send whose link cannot be dialed ends by itself; others continue. */
-void scenario_pair_link(struct sim *sim)
+SCENARIO(pair_link)
 {
     scenario_cluster(sim, p, 5, 1);
     const struct pccl_id *ring = p[0]->machine->group.ring;
@@ -206,7 +206,7 @@ static uint64_t found_two(struct sim *sim, uint32_t one, uint32_t other)
 }
 
 /* Two that found a subgroup use its links for sends outside it, also for those under way when the subgroup ends. */
-void scenario_pair_large_group(struct sim *sim)
+SCENARIO(pair_large_group)
 {
     scenario_cluster(sim, p, PCCL_MESH_PEERS_MAX + 2, 1);
     const struct pccl_id *ring = p[0]->machine->group.ring;
@@ -244,7 +244,7 @@ void scenario_pair_large_group(struct sim *sim)
  * The master restarts: an operation done at both ends is committed, a commit known to one of them holds for the other,
  * and an open one continues. One that does not return ends only its pairs.
  */
-void scenario_pair_restart(struct sim *sim)
+SCENARIO(pair_restart)
 {
     scenario_cluster(sim, p, 5, 1);
     struct pccl_peer_op *open = send(sim, 0, 1, 10, true), *lost = receive(sim, 3, 4, 20, true);
@@ -282,7 +282,7 @@ static uint64_t admitted(const struct sim *sim, uint32_t who)
 /*
  * A peer that names a pair that it is not in, or a role that it does not have, is removed, and the pair is unaffected.
  */
-void scenario_pair_liars(struct sim *sim)
+SCENARIO(pair_liars)
 {
     scenario_cluster(sim, p, 7, 1);
     uint64_t foreign = pccl_pair_name(admitted(sim, 0), admitted(sim, 1));

@@ -2,7 +2,7 @@
  * Views that only re-plan (PROTOCOL 5.4): whatever is under way begins again along the other ring, and ends as it would
  * have without them. When the master makes one is in scenarios_slow_links.c.
  */
-#include "scenarios.h"
+#include "scenario.h"
 
 enum { COUNT = 4, BULK = 1, TINY = 2, ELEMENTS = 100000 };
 
@@ -65,7 +65,7 @@ static void must_go_on(struct sim *sim)
  * Some are done with it, one is not, and one launches it later; of an operation through the master it has all parts but
  * one. This happens twice.
  */
-void scenario_replan_goes_on(struct sim *sim)
+SCENARIO(replan_goes_on)
 {
     begin(sim);
     launch(sim, 0, COUNT - 1);
@@ -84,7 +84,7 @@ void scenario_replan_goes_on(struct sim *sim)
 }
 
 /* One receives it late. Its messages about the view before do not count, although they complete the parts. */
-void scenario_replan_heard_late(struct sim *sim)
+SCENARIO(replan_heard_late)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -110,7 +110,7 @@ void scenario_replan_heard_late(struct sim *sim)
 }
 
 /* A link has failed it, and the master learns that after its new plan: it starts again like the others. */
-void scenario_replan_after_failure(struct sim *sim)
+SCENARIO(replan_after_failure)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -127,7 +127,7 @@ void scenario_replan_after_failure(struct sim *sim)
 }
 
 /* ... but an operation that its caller has ended, or failed for itself, ends with that class. */
-void scenario_replan_after_abort(struct sim *sim)
+SCENARIO(replan_after_abort)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -153,7 +153,7 @@ void scenario_replan_after_abort(struct sim *sim)
  * While an abort is held, or a member does not know the last view, or is in a call that ends the era, there is no
  * re-plan.
  */
-void scenario_replan_has_to_wait(struct sim *sim)
+SCENARIO(replan_has_to_wait)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -184,7 +184,7 @@ void scenario_replan_has_to_wait(struct sim *sim)
 }
 
 /* A member dies right after it, before all have received it: one failure for all, of one class. */
-void scenario_replan_and_death(struct sim *sim)
+SCENARIO(replan_and_death)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -207,7 +207,7 @@ void scenario_replan_and_death(struct sim *sim)
  * The master crashes right after it: if all of them are in that view their operation continues, otherwise it ends for
  * all.
  */
-void scenario_replan_and_restart(struct sim *sim)
+SCENARIO(replan_and_restart)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -236,7 +236,7 @@ void scenario_replan_and_restart(struct sim *sim)
  * Before it dies the master removes a silent member, which no member learns; the next one only re-plans their view, so
  * earlier launches continue.
  */
-void scenario_replan_and_unheard_view(struct sim *sim)
+SCENARIO(replan_and_unheard_view)
 {
     begin(sim);
     launch(sim, 0, COUNT);
@@ -264,7 +264,7 @@ void scenario_replan_and_unheard_view(struct sim *sim)
 }
 
 /* The first use of an automatic codec, which some launch before it and others behind it: all at the same level. */
-void scenario_replan_and_choice(struct sim *sim)
+SCENARIO(replan_and_choice)
 {
     begin(sim);
     struct sim_request request = {.tag = BULK, .step = 1, .count = ELEMENTS, .reduction = PCCL_SUM, .budget_ms = 100};

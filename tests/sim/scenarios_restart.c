@@ -1,13 +1,13 @@
 /* Scenarios of a master that dies and returns. */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
 static struct sim_peer *p[8]; /* peers of the running scenario */
 
 /* F6: all have finished, only A has the commit; B and C return first. A's report counts. */
-void scenario_f6(struct sim *sim)
+SCENARIO(f6_all_report)
 {
     struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
@@ -35,7 +35,7 @@ void scenario_f6(struct sim *sim)
 }
 
 /* F7: launched at A, not at B; all members are there: it continues. */
-void scenario_f7(struct sim *sim)
+SCENARIO(f7_undecided)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *t = scenario_tiny(sim, p[0], 2, 1);
@@ -55,7 +55,7 @@ void scenario_f7(struct sim *sim)
  * F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is
  * answered, N joins again.
  */
-void scenario_f8(struct sim *sim)
+SCENARIO(f8_epoch_content)
 {
     scenario_cluster(sim, p, 2, 1);
     struct sim_peer *n = scenario_join(sim, 5, 0);
@@ -85,7 +85,7 @@ void scenario_f8(struct sim *sim)
  * Only A has received the end of the update, and has launched an operation and aborted it, then the master dies. B
  * receives the update first, so that the outcome, in the new era, applies to B, too.
  */
-void scenario_missed_round(struct sim *sim)
+SCENARIO(missed_round)
 {
     scenario_cluster(sim, p, 2, 1);
     scenario_update(sim, p[1]);
@@ -112,7 +112,7 @@ void scenario_missed_round(struct sim *sim)
  * A receives the epoch of a recovery, B and C do not. The next master recovers the run with these: its epoch is another
  * one.
  */
-void scenario_two_recoveries(struct sim *sim)
+SCENARIO(two_recoveries)
 {
     scenario_cluster(sim, p, 3, 1);
     scenario_control(sim, p[0], false);
@@ -140,7 +140,7 @@ void scenario_two_recoveries(struct sim *sim)
  * A loses its last message of an operation with its connection, but has received the outcome. Its next hello reports
  * how much it has received. The lost message arrives after the hello, and the master must still know the operation.
  */
-void scenario_older_words(struct sim *sim)
+SCENARIO(older_words)
 {
     struct pccl_peer_op *x[2];
     scenario_cluster(sim, p, 2, 1);
@@ -175,7 +175,7 @@ static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t
  * had waited at the master before and does not learn of it: neither a late hello nor a new one makes it a newcomer
  * again.
  */
-void scenario_f9(struct sim *sim)
+SCENARIO(f9_newcomer_first)
 {
     scenario_cluster(sim, p, 2, 1);
     struct sim_peer *waiting = scenario_join(sim, 6, 0);
@@ -235,7 +235,8 @@ static void run_admits(struct sim *sim, uint32_t count, struct sim_peer *newcome
     scenario_commit_all(sim, p, count + 1, 1, 1);
 }
 
-void scenario_noted_run(struct sim *sim)
+/* Newcomers at a restarted master wait for the members of a noted run. */
+SCENARIO(noted_run)
 {
     struct sim_peer *n = newcomer_comes_first(sim, 0);
     scenario_run_ms(sim, sim->plan.master.recover_ms - 100);
@@ -245,7 +246,7 @@ void scenario_noted_run(struct sim *sim)
 }
 
 /* A member returns after another run was created at its master: its calls end as after a removal from its run. */
-void scenario_another_run(struct sim *sim)
+SCENARIO(another_run)
 {
     scenario_cluster(sim, p, 3, 1);
     sim_master_crash(sim, true);
@@ -262,7 +263,7 @@ void scenario_another_run(struct sim *sim)
 }
 
 /* A member reconnects while its master ends: a refusal that is sent before its hello is read is not a removal. */
-void scenario_master_ends(struct sim *sim)
+SCENARIO(master_ends)
 {
     const struct pccl_msg refused = {
         .type = PCCL_MSG_refused,
@@ -280,7 +281,7 @@ void scenario_master_ends(struct sim *sim)
 }
 
 /* A newcomer of another group, for which no member prepares: the master's probe reaches it after a lost connection. */
-void scenario_noted_run_probe(struct sim *sim)
+SCENARIO(noted_run_probe)
 {
     struct sim_peer *n = newcomer_comes_first(sim, 1);
     scenario_run_ms(sim, 100);
@@ -293,7 +294,8 @@ void scenario_noted_run_probe(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-void scenario_noted_run_is_gone(struct sim *sim)
+/* They found another run after recover_ms, or at once if the noted run has ended. */
+SCENARIO(noted_run_gone)
 {
     scenario_cluster(sim, p, 2, 1);
     sim->plan.keeps_run = true;
@@ -313,7 +315,8 @@ void scenario_noted_run_is_gone(struct sim *sim)
     WAIT(sim, 100, pccl_peer_is_connected(n->machine));
 }
 
-void scenario_noted_run_half_back(struct sim *sim)
+/* They also found one if the first members have returned and left again. */
+SCENARIO(noted_run_half_back)
 {
     struct sim_peer *n = newcomer_comes_first(sim, 0);
     scenario_control(sim, p[2], true);
@@ -325,7 +328,8 @@ void scenario_noted_run_half_back(struct sim *sim)
     run_admits(sim, 2, n);
 }
 
-void scenario_dialing_members(struct sim *sim)
+/* A master without a note waits for members that dial at the end of their back-off. */
+SCENARIO(dialing_members)
 {
     scenario_cluster(sim, p, 3, 1);
     sim->plan.master.found_after_ms = sim->plan.peer.dial_max_ms + 100;
@@ -343,7 +347,7 @@ void scenario_dialing_members(struct sim *sim)
  * A hello was in flight for so long that its peer has acknowledged more since, over another connection. It is refused,
  * and the peer's current connection continues.
  */
-void scenario_late_hello(struct sim *sim)
+SCENARIO(late_hello)
 {
     scenario_cluster(sim, p, 2, 1);
     const struct sim_conn *control = p[1]->control;
@@ -358,7 +362,7 @@ void scenario_late_hello(struct sim *sim)
  * A member returns to a master whose queue is full of strangers from its address: its connection is turned away before
  * its hello arrives. That answers a connection, not the member; a newcomer takes it for an answer.
  */
-void scenario_crowded_out(struct sim *sim)
+SCENARIO(crowded_out)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *x[3];
@@ -386,7 +390,7 @@ void scenario_crowded_out(struct sim *sim)
 }
 
 /* F15: the result of a tiny operation is with A only; the master and Z die. B gets A's result. */
-void scenario_f15(struct sim *sim)
+SCENARIO(f15_tiny_restart)
 {
     struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
@@ -408,7 +412,7 @@ void scenario_f15(struct sim *sim)
 }
 
 /* F23: no member of group 1 has reported yet; a round over all waits, and group 1 stays in. */
-void scenario_f23(struct sim *sim)
+SCENARIO(f23_other_group)
 {
     scenario_cluster(sim, p, 4, 2);
     sim_master_crash(sim, true);
@@ -434,7 +438,7 @@ void scenario_f23(struct sim *sim)
  * member the view, and the master dies. D returns as a member that has not finished a committed operation: it cannot
  * stay.
  */
-void scenario_commit_then_crash(struct sim *sim)
+SCENARIO(commit_then_crash)
 {
     struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
@@ -465,7 +469,7 @@ void scenario_commit_then_crash(struct sim *sim)
  * finished X; it dies before its first view is received. If it had committed X to B, B and A would both report,
  * differently.
  */
-void scenario_recover_then_crash(struct sim *sim)
+SCENARIO(recover_then_crash)
 {
     struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 3, 1);
@@ -503,7 +507,7 @@ void scenario_recover_then_crash(struct sim *sim)
  * Two of three recover the run and end it; the third sleeps through both. It is refused: a member of the run may have
  * seen more.
  */
-void scenario_run_over(struct sim *sim)
+SCENARIO(run_over)
 {
     scenario_cluster(sim, p, 3, 1);
     sim_process_stop(sim, &p[2]->process, sim->now + 7 * SIM_S); /* longer than T_recover */
@@ -523,7 +527,7 @@ void scenario_run_over(struct sim *sim)
  * A limit of waiting is never early and hardly late: an operation's, a call's, and the one without
  * a master.
  */
-void scenario_limits(struct sim *sim)
+SCENARIO(limits)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
@@ -549,7 +553,7 @@ void scenario_limits(struct sim *sim)
  * The master removes a silent one of two, which no member learns before it dies. So both are members of the old view
  * when it is back; then the link between the two fails.
  */
-void scenario_unheard_view(struct sim *sim)
+SCENARIO(unheard_view)
 {
     scenario_cluster(sim, p, 2, 1);
     struct pccl_epoch view = p[0]->machine->view;
@@ -585,7 +589,7 @@ static struct sim_peer *join_with_digest(struct sim *sim, uint32_t host, uint64_
  * Builds of one version with different digests refuse each other: a newcomer fails at once. Members dial a master of
  * another build until the right one returns, or until master_lost_ms.
  */
-void scenario_another_build(struct sim *sim)
+SCENARIO(another_build)
 {
     const uint64_t ours = sim_build()->digest;
     scenario_cluster(sim, p, 2, 1);

@@ -3,7 +3,7 @@
  * is opened for them, and closed when it is idle. Other members do not notice.
  */
 #include "master/roster.h"
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void cut(struct sim *sim, uint32_t one, uint32_t other, enum sim_cut stat
 /* ---- the scenarios ---- */
 
 /* Sends between any two. A link is opened once for several sends, and closed after the last one. No view changes. */
-void scenario_sends_anywhere(struct sim *sim)
+SCENARIO(sends_anywhere)
 {
     begin_of(sim, MANY);
     struct pccl_epoch view = view_of(0);
@@ -127,7 +127,7 @@ void scenario_sends_anywhere(struct sim *sim)
 }
 
 /* Either end dies while the link is dialed, or before that. The send ends at the other one; other sends continue. */
-void scenario_sends_end_dies(struct sim *sim)
+SCENARIO(sends_end_dies)
 {
     begin_of(sim, MANY);
     for (uint32_t i = 0; i < 4; i++) {
@@ -155,7 +155,7 @@ void scenario_sends_end_dies(struct sim *sim)
  * Without a path between the two the send ends for both, with the cause, and no member is removed. The source still
  * sends to others, and to this one when there is a path again.
  */
-void scenario_sends_no_path(struct sim *sim)
+SCENARIO(sends_no_path)
 {
     begin_of(sim, MANY);
     struct pccl_epoch view = view_of(5);
@@ -177,7 +177,7 @@ void scenario_sends_no_path(struct sim *sim)
 }
 
 /* The master is away when the link is asked for, or before it has answered; it is asked again. */
-void scenario_sends_restart(struct sim *sim)
+SCENARIO(sends_restart)
 {
     begin_of(sim, MANY);
     struct pccl_peer_op *early = send(sim, 1, 21, 1), *in = receive(sim, 21, 1, 1);
@@ -202,7 +202,7 @@ void scenario_sends_restart(struct sim *sim)
 }
 
 /* A send that is tiny at one end only, in each order of the launches, fails at both. */
-void scenario_sends_mismatch(struct sim *sim)
+SCENARIO(sends_mismatch)
 {
     begin_of(sim, MANY);
     for (uint32_t i = 0; i < 4; i++) {
@@ -229,7 +229,7 @@ void scenario_sends_mismatch(struct sim *sim)
  * The master has offered a tiny send before the receive that does not meet it is launched, or chosen. It offers it
  * once.
  */
-void scenario_sends_offered(struct sim *sim)
+SCENARIO(sends_offered)
 {
     begin_of(sim, MANY);
     for (uint32_t i = 0; i < 2; i++) {
@@ -259,7 +259,7 @@ void scenario_sends_offered(struct sim *sim)
 }
 
 /* A receive that has no sender yet does not fail when the link is closed. */
-void scenario_sends_posted(struct sim *sim)
+SCENARIO(sends_posted)
 {
     begin_of(sim, MANY);
     struct pccl_peer_op *first = receive(sim, 20, 0, 1), *second = receive(sim, 20, 0, 2);
@@ -275,7 +275,7 @@ void scenario_sends_posted(struct sim *sim)
 }
 
 /* The link is lost while a send waits for its receiver, longer than the time in which a link must be opened. */
-void scenario_sends_reset(struct sim *sim)
+SCENARIO(sends_reset)
 {
     begin_of(sim, MANY);
     struct pccl_peer_op *out = send(sim, 0, 20, 1);
@@ -296,7 +296,7 @@ void scenario_sends_reset(struct sim *sim)
  * A send ends since its destination refuses the link, while a link from there stays up. That was not a sign of a death,
  * nor for a master that restarts later. The next send requests a path again.
  */
-void scenario_sends_refused(struct sim *sim)
+SCENARIO(sends_refused)
 {
     begin_of(sim, MANY);
     struct sim_request request = {
@@ -327,7 +327,7 @@ void scenario_sends_refused(struct sim *sim)
 /*
  * A link that is lost as soon as it is up, each time, is dialed after a pause, and ends the send as a refused one does.
  */
-void scenario_sends_closed_at_once(struct sim *sim)
+SCENARIO(sends_closed_at_once)
 {
     begin_of(sim, MANY);
     uint32_t dials = p[0]->dials;
@@ -346,7 +346,7 @@ void scenario_sends_closed_at_once(struct sim *sim)
 }
 
 /* The source cannot dial: both ends learn the reason. It can again, and so can the next send. */
-void scenario_sends_shortage(struct sim *sim)
+SCENARIO(sends_shortage)
 {
     begin_of(sim, MANY);
     p[0]->process.starved = true;
@@ -359,7 +359,7 @@ void scenario_sends_shortage(struct sim *sim)
 }
 
 /* A receive from any peer finds bulk sends of peers that had no link to it. */
-void scenario_sends_anybody(struct sim *sim)
+SCENARIO(sends_anybody)
 {
     begin_of(sim, MANY);
     struct pccl_peer_op *in[3], *out[3];
@@ -377,7 +377,7 @@ void scenario_sends_anybody(struct sim *sim)
 }
 
 /* A peer has few links for sends at a time. It closes one that is idle for a new one, and refuses if none is. */
-void scenario_sends_limit(struct sim *sim)
+SCENARIO(sends_limit)
 {
     begin_of(sim, MANY);
     p[0]->machine->config.send_links_max = 2;
@@ -399,7 +399,7 @@ void scenario_sends_limit(struct sim *sim)
 }
 
 /* A new view does not need the link; the send under way still does. */
-void scenario_sends_views(struct sim *sim)
+SCENARIO(sends_views)
 {
     begin_of(sim, MANY);
     sim->bulk_by_hand = true;
@@ -417,7 +417,7 @@ void scenario_sends_views(struct sim *sim)
 }
 
 /* A member that requests a link to itself is removed. One that requests a link to a stranger gets no answer. */
-void scenario_sends_liars(struct sim *sim)
+SCENARIO(sends_liars)
 {
     begin_of(sim, 18);
     struct pccl_msg itself = {.type = PCCL_MSG_want_link, .as.want_link = {.peer = p[17]->id}};

@@ -21,7 +21,7 @@ static void all_name(struct sim *sim, uint32_t count, const struct sim_peer *sic
 }
 
 /* One, then two: the optimization fails for all, the ring stays, and later it works. */
-void scenario_unable_optimize(struct sim *sim)
+SCENARIO(unable_optimize)
 {
     begin_four(sim);
     p[2]->process.starved = true;
@@ -39,7 +39,7 @@ void scenario_unable_optimize(struct sim *sim)
 }
 
 /* It dies before all have voted: the others are able. Another group is not affected. */
-void scenario_unable_and_dead(struct sim *sim)
+SCENARIO(unable_and_dead)
 {
     begin_four(sim);
     p[3]->process.starved = true;
@@ -64,7 +64,7 @@ void scenario_unable_and_dead(struct sim *sim)
  * The only holder of the group's state cannot take part: no other content is elected, also over a restart of the
  * master, and the revision stays.
  */
-void scenario_unable_sync(struct sim *sim)
+SCENARIO(unable_sync)
 {
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++)
@@ -90,7 +90,7 @@ void scenario_unable_sync(struct sim *sim)
 }
 
 /* The first one of the ring cannot accept, the last one cannot dial: a newcomer learns which, and joins afterward. */
-void scenario_shortage_at_a_neighbor(struct sim *sim)
+SCENARIO(shortage_at_a_neighbor)
 {
     begin(sim, 3);
     for (uint32_t i = 0; i < 2; i++) {
@@ -109,7 +109,7 @@ void scenario_shortage_at_a_neighbor(struct sim *sim)
 }
 
 /* The newcomer itself. */
-void scenario_shortage_of_a_newcomer(struct sim *sim)
+SCENARIO(shortage_of_a_newcomer)
 {
     begin(sim, 2);
     struct sim_peer *newcomer = scenario_join(sim, 8, 0);
@@ -129,7 +129,7 @@ static void break_link(struct sim *sim, struct sim_peer *from, const struct sim_
  * Two of three lose their links to the third and cannot dial it again. They are removed, one after the other, and it
  * stays.
  */
-void scenario_shortage_of_two(struct sim *sim)
+SCENARIO(shortage_of_two)
 {
     begin(sim, 3);
     p[0]->process.starved = p[2]->process.starved = true;
@@ -157,7 +157,7 @@ static void dialed_goes(struct sim *sim, uint32_t count, uint32_t place)
 }
 
 /* The oldest of three, the older of two, the younger, and the youngest, though the master is blind. */
-void scenario_shortage_of_the_dialed(struct sim *sim)
+SCENARIO(shortage_of_the_dialed)
 {
     scenario_cluster(sim, p, 3, 1);
     sim->no_probes = true;
@@ -175,7 +175,7 @@ void scenario_shortage_of_the_dialed(struct sim *sim)
 }
 
 /* The shortage is over, and the master stops after it has received it: the newcomer still learns it. */
-void scenario_shortage_and_standstill(struct sim *sim)
+SCENARIO(shortage_and_standstill)
 {
     begin(sim, 3);
     p[0]->process.starved = true;

@@ -2,7 +2,7 @@
  * A link of the ring becomes slow (PROTOCOL 9.12): the ring leaves it at the next quiet round, which the master
  * requests from members, and does not oscillate.
  */
-#include "scenarios.h"
+#include "scenario.h"
 #include "scenario_topology.h"
 #include "master/topology.h"
 #include "master/roster.h"
@@ -106,7 +106,7 @@ static void is_left(struct sim *sim, uint32_t count)
 }
 
 /* No member optimizes, and no operation fails. The ring of three is reversed. */
-void scenario_slow_link_is_left(struct sim *sim)
+SCENARIO(slow_link_is_left)
 {
     become_slow(sim, 3);
     is_left(sim, 3);
@@ -126,7 +126,7 @@ static bool changes_with(struct sim *sim, uint32_t count, uint64_t bytes, uint64
  * An operation under way gets the better ring if it gains enough by a restart, once in a while. No member updates, and
  * no operation fails.
  */
-void scenario_slow_link_is_left_at_once(struct sim *sim)
+SCENARIO(slow_link_is_left_at_once)
 {
     enum { ALL = 1 << 30 };
     struct pccl_peer_op *ops[4];
@@ -159,7 +159,7 @@ void scenario_slow_link_is_left_at_once(struct sim *sim)
 }
 
 /* A reason that no longer holds is withdrawn: the link is sound again before any update. */
-void scenario_slow_link_mends(struct sim *sim)
+SCENARIO(slow_link_mends)
 {
     become_slow(sim, 4);
     *pace_of(p[0], p[1]) = SOUND_US;
@@ -174,7 +174,7 @@ void scenario_slow_link_mends(struct sim *sim)
  * Operations show that the link carries more before any update. The update finds that the ring is as good as the better
  * one, and members that update while it is requested continue.
  */
-void scenario_slow_link_is_worth_it_no_more(struct sim *sim)
+SCENARIO(slow_link_is_worth_it_no_more)
 {
     become_slow(sim, 3);
     MUST(sim, uses(sim, p[0], p[1]));
@@ -204,7 +204,7 @@ static void mends(struct sim *sim, uint32_t count)
 }
 
 /* Two links are slow at a time: a ring without them is searched for once, not every second; and both recover. */
-void scenario_slow_links_at_once(struct sim *sim)
+SCENARIO(slow_links_at_once)
 {
     begin(sim, 6);
     links_are_sound();
@@ -234,7 +234,7 @@ static void one_more(struct sim *sim, uint32_t count)
  * A member joins when the better ring is known, so that another one is searched for; then the link recovers. Another
  * time a member joins when it has recovered, and before the verdict is over.
  */
-void scenario_slow_link_and_newcomer(struct sim *sim)
+SCENARIO(slow_link_and_newcomer)
 {
     become_slow(sim, 4);
     one_more(sim, 4);
@@ -257,7 +257,7 @@ void scenario_slow_link_and_newcomer(struct sim *sim)
 }
 
 /* A member dies when the better ring is known: it is void, and the next one is found. */
-void scenario_slow_link_and_death(struct sim *sim)
+SCENARIO(slow_link_and_death)
 {
     become_slow(sim, 5);
     sim_peer_kill(sim, p[3], false);
@@ -269,7 +269,7 @@ void scenario_slow_link_and_death(struct sim *sim)
 }
 
 /* The master restarts then: it has no knowledge, and finds the ring again. */
-void scenario_slow_link_and_restart(struct sim *sim)
+SCENARIO(slow_link_and_restart)
 {
     become_slow(sim, 4);
     scenario_restart_master(sim, 100);
@@ -302,7 +302,7 @@ static bool work_and_update(struct sim *sim, uint32_t count)
 }
 
 /* All that one peer sends is slow, so that each ring has a slow link: each is tried, and the best one is kept. */
-void scenario_slow_links_everywhere(struct sim *sim)
+SCENARIO(slow_links_everywhere)
 {
     begin(sim, 4);
     links_are_sound();
@@ -346,7 +346,7 @@ static bool is_fast_one_accused(const struct sim_peer *slow)
  * One of four peers has a tenth of the rate of the others, whose links to one another share their lines. Verdicts name
  * only that peer, around the ring and directly; and a link between two of the others once it becomes slow.
  */
-void scenario_slow_peer_among_fast(struct sim *sim)
+SCENARIO(slow_peer_among_fast)
 {
     begin(sim, 4);
     for (uint32_t directly = 0; directly < 2; directly++) {
@@ -373,7 +373,7 @@ void scenario_slow_peer_among_fast(struct sim *sim)
 }
 
 /* Links between two sites are slow, so that each ring has two such: that is no peer's fault, whichever are tried. */
-void scenario_slow_links_of_two_sites(struct sim *sim)
+SCENARIO(slow_links_of_two_sites)
 {
     uint32_t changes = 0;
     begin(sim, 4);
@@ -406,9 +406,10 @@ static void end_of_ring_goes(struct sim *sim, uint32_t count, bool sends)
     MUST(sim, p[1]->machine->state == PCCL_PEER_OVER && sim->master->machine->member_count == count - 1);
 }
 
-void scenario_slow_sender_of_three_goes(struct sim *sim) { end_of_ring_goes(sim, 3, true); }
-void scenario_slow_sender_of_four_goes(struct sim *sim) { end_of_ring_goes(sim, 4, true); }
-void scenario_slow_sender_of_eight_goes(struct sim *sim) { end_of_ring_goes(sim, 8, true); }
-void scenario_slow_receiver_of_three_goes(struct sim *sim) { end_of_ring_goes(sim, 3, false); }
-void scenario_slow_receiver_of_four_goes(struct sim *sim) { end_of_ring_goes(sim, 4, false); }
-void scenario_slow_receiver_of_eight_goes(struct sim *sim) { end_of_ring_goes(sim, 8, false); }
+/* A ring whose links are tried shows the slow peer. */
+SCENARIO(slow_sender_of_three_goes) { end_of_ring_goes(sim, 3, true); }
+SCENARIO(slow_sender_of_four_goes) { end_of_ring_goes(sim, 4, true); }
+SCENARIO(slow_sender_of_eight_goes) { end_of_ring_goes(sim, 8, true); }
+SCENARIO(slow_receiver_of_three_goes) { end_of_ring_goes(sim, 3, false); }
+SCENARIO(slow_receiver_of_four_goes) { end_of_ring_goes(sim, 4, false); }
+SCENARIO(slow_receiver_of_eight_goes) { end_of_ring_goes(sim, 8, false); }

@@ -1,5 +1,5 @@
 /* Scenarios of PROTOCOL 9.6: calls that can never match, which of these end, and how the run continues. */
-#include "scenarios.h"
+#include "scenario.h"
 #include "master/rounds_election.h"
 #include "peer/where.h"
 
@@ -87,7 +87,7 @@ static void go_on(struct sim *sim, uint32_t count)
  * Two threads of each of two peers: one awaits a small operation, the other one has yet to start the other peer's
  * operation. Nothing shows that it will not.
  */
-void scenario_stuck_threads(struct sim *sim)
+SCENARIO(stuck_threads)
 {
     begin(sim, 2, true);
     struct pccl_peer_op *a[2], *b[2];
@@ -107,7 +107,7 @@ void scenario_stuck_threads(struct sim *sim)
 }
 
 /* Peers with one thread cannot do that: it is reported, and ends if the program has set stuck_ms. */
-void scenario_stuck_operations(struct sim *sim)
+SCENARIO(stuck_operations)
 {
     begin(sim, 2, false);
     set_by_program(2, false);
@@ -125,7 +125,7 @@ void scenario_stuck_operations(struct sim *sim)
 }
 
 /* A bulk operation of two threads and an update: no thread can help, as the one keeps out the other at each peer. */
-void scenario_stuck_newcomer(struct sim *sim)
+SCENARIO(stuck_newcomer)
 {
     begin(sim, 3, true);
     struct pccl_peer_op *ops[3] = {begin_step(sim, p[0], 1, false), begin_step(sim, p[1], 1, false)};
@@ -141,7 +141,7 @@ void scenario_stuck_newcomer(struct sim *sim)
 }
 
 /* A peer that repeats the wrong call holds up the others for three times as long. */
-void scenario_stuck_most(struct sim *sim)
+SCENARIO(stuck_most)
 {
     begin(sim, 3, true);
     struct pccl_peer_op *ops[2] = {begin_step(sim, p[0], 1, false), begin_step(sim, p[1], 1, false)};
@@ -165,7 +165,7 @@ void scenario_stuck_most(struct sim *sim)
  * While a third member computes, the one that makes the right call is alone with it, as the one that updates is; the
  * latter asks later, and ends first all the same.
  */
-void scenario_stuck_early(struct sim *sim)
+SCENARIO(stuck_early)
 {
     begin(sim, 3, true);
     scenario_update(sim, p[2]);
@@ -193,7 +193,7 @@ void scenario_stuck_early(struct sim *sim)
 }
 
 /* Operations with a deadline longer than stuck_ms end only by that, and then their callers enter the update. */
-void scenario_stuck_deadline(struct sim *sim)
+SCENARIO(stuck_deadline)
 {
     begin(sim, 3, true);
     set_by_program(3, false);
@@ -222,7 +222,7 @@ void scenario_stuck_deadline(struct sim *sim)
 }
 
 /* While a member is silent, its removal may end the operation, so that its callers enter the update. */
-void scenario_stuck_unheard(struct sim *sim)
+SCENARIO(stuck_unheard)
 {
     begin(sim, 3, true);
     p[0]->machine->config.stuck_ms = 0;
@@ -240,7 +240,7 @@ void scenario_stuck_unheard(struct sim *sim)
 }
 
 /* The other callers compute, and only one, which is not among the first, waits in another call: that one is named. */
-void scenario_stuck_culprit(struct sim *sim)
+SCENARIO(stuck_culprit)
 {
     enum { COUNT = 20 };
     struct sim_peer *peers[COUNT];
@@ -265,7 +265,7 @@ void scenario_stuck_culprit(struct sim *sim)
 }
 
 /* The last answer that ends a synchronization, and the plan of it, arrive together. */
-void scenario_stuck_met(struct sim *sim)
+SCENARIO(stuck_met)
 {
     begin(sim, 3, true);
     sim->state_by_hand = false;
@@ -291,7 +291,7 @@ void scenario_stuck_met(struct sim *sim)
 }
 
 /* One synchronizes and the other one updates; the master restarts, and knows of their votes again. */
-void scenario_stuck_restart(struct sim *sim)
+SCENARIO(stuck_restart)
 {
     begin(sim, 2, true);
     scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
@@ -319,7 +319,7 @@ void scenario_stuck_restart(struct sim *sim)
 }
 
 /* A peer that tries a call for a short time and then makes the right one ends no call of another peer. */
-void scenario_stuck_tries(struct sim *sim)
+SCENARIO(stuck_tries)
 {
     begin(sim, 2, true);
     scenario_sync(sim, p[0], PCCL_ENFORCE_POPULAR);
@@ -339,7 +339,7 @@ void scenario_stuck_tries(struct sim *sim)
 }
 
 /* are_peers_pending runs beside operations: another thread can still make the call that is missing. */
-void scenario_stuck_pending(struct sim *sim)
+SCENARIO(stuck_pending)
 {
     begin(sim, 2, true);
     scenario_pending(sim, p[0]);
@@ -357,7 +357,7 @@ void scenario_stuck_pending(struct sim *sim)
 }
 
 /* ... and without another thread none can; but one that has made no call yet may exist, so nothing ends by default. */
-void scenario_stuck_pending_alone(struct sim *sim)
+SCENARIO(stuck_pending_alone)
 {
     begin(sim, 2, false);
     set_by_program(2, false);
@@ -377,7 +377,7 @@ void scenario_stuck_pending_alone(struct sim *sim)
 
 /* A peer in a pending call makes no quiet call, nor the reverse, whatever its threads do: one of them ends by default.
  */
-void scenario_stuck_pending_update(struct sim *sim)
+SCENARIO(stuck_pending_update)
 {
     begin(sim, 2, true);
     set_by_program(2, false);
@@ -406,7 +406,7 @@ void scenario_stuck_pending_update(struct sim *sim)
 }
 
 /* The report of a waiting peer and its outcome cross; the peer's actions after that are its own work. */
-void scenario_stuck_crossing(struct sim *sim)
+SCENARIO(stuck_crossing)
 {
     begin(sim, 2, true);
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1), *b;
@@ -427,7 +427,7 @@ void scenario_stuck_crossing(struct sim *sim)
 }
 
 /* One of three reports that it waits in an operation that no peer has started. */
-void scenario_stuck_liar(struct sim *sim)
+SCENARIO(stuck_liar)
 {
     begin(sim, 3, true);
     scenario_update(sim, p[0]);

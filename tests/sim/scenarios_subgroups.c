@@ -2,7 +2,7 @@
 #include "master/operations.h"
 #include "master/roster.h"
 #include "peer/queries.h"
-#include "scenarios.h"
+#include "scenario.h"
 #include "wire/subgroup.h"
 
 #include <string.h>
@@ -113,7 +113,7 @@ static uint32_t subgroups_at_master(const struct sim *sim) { return sim->master-
 /* ---- */
 
 /* Two that overlap, side by side with the whole group, on the same tag; a death beside them disturbs neither. */
-void scenario_subgroup_overlap(struct sim *sim)
+SCENARIO(subgroup_overlap)
 {
     scenario_cluster(sim, p, 5, 1);
     uint64_t one = found(sim, 1 | 2 | 4), other = found(sim, 2 | 4 | 8);
@@ -139,7 +139,7 @@ void scenario_subgroup_overlap(struct sim *sim)
 }
 
 /* Two die at once, in different subgroups; a third subgroup lives. The remaining members create them again. */
-void scenario_subgroup_two_die(struct sim *sim)
+SCENARIO(subgroup_two_die)
 {
     scenario_cluster(sim, p, 6, 1);
     uint64_t a = found(sim, 1 | 2), b = found(sim, 4 | 8), c = found(sim, 16 | 32);
@@ -163,7 +163,7 @@ void scenario_subgroup_two_die(struct sim *sim)
 }
 
 /* The closing member dies while it closes: the subgroup ends once, for the first reason that arrives. */
-void scenario_subgroup_closer_dies(struct sim *sim)
+SCENARIO(subgroup_closer_dies)
 {
     for (uint32_t heard = 0; heard < 2; heard++) {
         if (heard == 0)
@@ -198,7 +198,7 @@ static struct pccl_peer_op *receive_from_anybody(struct sim *sim, struct sim_pee
  * A member that closes it without a master, or until the master is away, does not wait for the master: not even for a
  * commit known to the others, which the next master sends in vain.
  */
-void scenario_subgroup_close_alone(struct sim *sim)
+SCENARIO(subgroup_close_alone)
 {
     struct pccl_peer_op *x[3];
     scenario_cluster(sim, p, 4, 1);
@@ -235,7 +235,7 @@ void scenario_subgroup_close_alone(struct sim *sim)
 }
 
 /* The commit of its creation reaches one member, which launches in it; then there is another master. */
-void scenario_subgroup_commit_restart(struct sim *sim)
+SCENARIO(subgroup_commit_restart)
 {
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, p, 4, 1);
@@ -269,7 +269,7 @@ void scenario_subgroup_commit_restart(struct sim *sim)
  * A restarted master creates a subgroup for which all members had sent `done`. It counts its links once, so after the
  * end of the subgroup neither the master nor the members want them.
  */
-void scenario_subgroup_founded_by_restart(struct sim *sim)
+SCENARIO(subgroup_founded_by_restart)
 {
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, p, 4, 1);
@@ -298,7 +298,7 @@ void scenario_subgroup_founded_by_restart(struct sim *sim)
  * One member received the commit of an operation and then the end; the others receive both from the next master. An end
  * known only to its closer and the last master is requested again.
  */
-void scenario_subgroup_end_restart(struct sim *sim)
+SCENARIO(subgroup_end_restart)
 {
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, p, 4, 1);
@@ -325,7 +325,7 @@ void scenario_subgroup_end_restart(struct sim *sim)
 }
 
 /* A member does not return to a restarted master: its subgroups end, the others live. */
-void scenario_subgroup_missing(struct sim *sim)
+SCENARIO(subgroup_missing)
 {
     scenario_cluster(sim, p, 4, 1);
     uint64_t name = found(sim, 1 | 2 | 8), other = found(sim, 1 | 2);
@@ -346,7 +346,7 @@ void scenario_subgroup_missing(struct sim *sim)
 }
 
 /* A member dies and all others have finished: they commit, before the subgroup ends. */
-void scenario_subgroup_commit_first(struct sim *sim)
+SCENARIO(subgroup_commit_first)
 {
     struct pccl_peer_op *ops[3];
     scenario_cluster(sim, p, 4, 1);
@@ -366,7 +366,7 @@ void scenario_subgroup_commit_first(struct sim *sim)
 /*
  * The link between two members fails permanently: no member is removed, and only operations that rely on that link end.
  */
-void scenario_subgroup_link(struct sim *sim)
+SCENARIO(subgroup_link)
 {
     scenario_cluster(sim, p, 5, 1);
     uint64_t with = found(sim, 1 | 2 | 4), without = found(sim, 4 | 8);
@@ -384,7 +384,7 @@ void scenario_subgroup_link(struct sim *sim)
 }
 
 /* Two create by differing lists: both wait, learn for which members, and the deadline's reason has it. */
-void scenario_subgroup_lists_differ(struct sim *sim)
+SCENARIO(subgroup_lists_differ)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *a = launch_founding(sim, p[0], 3, 3000), *b = launch_founding(sim, p[1], 7, 3000);
@@ -401,7 +401,7 @@ void scenario_subgroup_lists_differ(struct sim *sim)
 }
 
 /* A part of the group works on, the others are idle: outcomes do not pile up. */
-void scenario_subgroup_idle(struct sim *sim)
+SCENARIO(subgroup_idle)
 {
     enum { MANY = 60, LEFT = 12 };
     scenario_cluster(sim, p, 4, 1);
@@ -429,7 +429,7 @@ static enum pccl_status try_founding(struct sim *sim, struct sim_peer *peer, uin
  * A creator has died, and one of the others does not know it yet; then all do, and the creation is refused with the
  * same words.
  */
-void scenario_subgroup_gone(struct sim *sim)
+SCENARIO(subgroup_gone)
 {
     scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *early = launch_founding(sim, p[0], 1 | 2 | 8, 0);
@@ -461,7 +461,7 @@ static bool links_to(struct sim_peer *from, const struct sim_peer *to)
 }
 
 /* A member that gives up sends the others its reason. */
-void scenario_subgroup_given_up(struct sim *sim)
+SCENARIO(subgroup_given_up)
 {
     scenario_cluster(sim, p, 3, 1);
     uint64_t name = found(sim, 1 | 2 | 4);
@@ -472,7 +472,7 @@ void scenario_subgroup_given_up(struct sim *sim)
 }
 
 /* A link to a newcomer fails before its admission. After that the link is dialed again, and no subgroup ends. */
-void scenario_subgroup_newcomer_link(struct sim *sim)
+SCENARIO(subgroup_newcomer_link)
 {
     enum { LATE_HOST = 9 };
     scenario_cluster(sim, p, 3, 1);
@@ -495,7 +495,7 @@ void scenario_subgroup_newcomer_link(struct sim *sim)
 }
 
 /* A newcomer without a message from the master takes the link of a member that has one. */
-void scenario_link_before_the_answer(struct sim *sim)
+SCENARIO(link_before_the_answer)
 {
     scenario_cluster(sim, p, 1, 1);
     p[1] = scenario_join(sim, 2, 0);
@@ -515,7 +515,7 @@ void scenario_link_before_the_answer(struct sim *sim)
  * In a group without a mesh, three that are not neighbors: they are linked for their subgroup, through all views, and
  * no longer when it has ended; a dead one is not dialed.
  */
-void scenario_subgroup_far(struct sim *sim)
+SCENARIO(subgroup_far)
 {
     enum { MEMBERS = 19 };
     static struct sim_peer *all[MEMBERS];
@@ -576,7 +576,8 @@ static void expect_removed(struct sim *sim, struct sim_peer *liar, const struct 
     commit_in(sim, 3, name, left, left);
 }
 
-void scenario_subgroup_liars(struct sim *sim)
+/* A member that names a subgroup of others is removed. */
+SCENARIO(subgroup_liars)
 {
     scenario_cluster(sim, p, 8, 1);
     uint64_t name = found(sim, 3);
@@ -607,7 +608,8 @@ void scenario_subgroup_liars(struct sim *sim)
     MUST(sim, lives(p[0], name) && lives(p[1], name));
 }
 
-void scenario_founding_liar(struct sim *sim)
+/* A member that ends a founding of others is removed, and the others found. */
+SCENARIO(founding_liar)
 {
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *ops[] = {launch_founding(sim, p[0], 3, 0), NULL};
@@ -648,7 +650,7 @@ static void is_named_alone(struct sim *sim, const struct sim_peer *peer)
 }
 
 /* Most of the group are not concerned: a missing member of a small operation is named, and during the creation. */
-void scenario_subgroup_verdict(struct sim *sim)
+SCENARIO(subgroup_verdict)
 {
     struct pccl_peer_op *ops[8];
     uint32_t told;

@@ -1,5 +1,5 @@
 /* Scenarios of shared state (PROTOCOL 10.5, F25; the contract's scenarios 22 to 47). */
-#include "scenarios.h"
+#include "scenario.h"
 #include "master/rounds_election.h"
 #include "master/roster.h"
 
@@ -52,7 +52,7 @@ static void must_fail_for_all(struct sim *sim, uint32_t first, uint32_t count)
 }
 
 /* All hold the same: no plan, one answer to each vote; and step after step. */
-void scenario_sync_equal(struct sim *sim)
+SCENARIO(sync_equal)
 {
     begin(sim, 3, 1);
     for (uint64_t step = 0; step < 5; step++) {
@@ -65,7 +65,7 @@ void scenario_sync_equal(struct sim *sim)
 }
 
 /* One of three differs: it is overwritten, in whatever order they vote. */
-void scenario_sync_minority(struct sim *sim)
+SCENARIO(sync_minority)
 {
     static const uint8_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     begin(sim, 3, 1);
@@ -88,7 +88,7 @@ void scenario_sync_minority(struct sim *sim)
 }
 
 /* A newcomer without state gets the group's content; one that does not count follows. */
-void scenario_sync_newcomer(struct sim *sim)
+SCENARIO(sync_newcomer)
 {
     begin(sim, 2, 1);
     scenario_sync_all(sim, p, 2, OURS, 0);
@@ -108,7 +108,7 @@ void scenario_sync_newcomer(struct sim *sim)
  * One of the holders of the elected content lies: it has other content with the same digest. It is the first to send
  * the proof, and no member receives this proof, also when a master that knew it dies.
  */
-void scenario_sync_liar(struct sim *sim)
+SCENARIO(sync_liar)
 {
     begin(sim, 5, 1);
     for (uint64_t step = 0; step < 2; step++) {
@@ -135,7 +135,7 @@ void scenario_sync_liar(struct sim *sim)
 }
 
 /* F25: a donor dies in the middle, another one is there. */
-void scenario_sync_donor_dies(struct sim *sim)
+SCENARIO(sync_donor_dies)
 {
     begin(sim, 4, 1);
     scenario_hold(p[3], OTHERS, 0);
@@ -160,7 +160,7 @@ void scenario_sync_donor_dies(struct sim *sim)
 /*
  * F25: all holders of the elected content die: it fails for all in the same way; the next one takes a complete content.
  */
-void scenario_sync_donors_die(struct sim *sim)
+SCENARIO(sync_donors_die)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OURS, 4);
@@ -178,7 +178,7 @@ void scenario_sync_donors_die(struct sim *sim)
 }
 
 /* The others do not wait for a fetching member that dies. */
-void scenario_sync_requester_dies(struct sim *sim)
+SCENARIO(sync_requester_dies)
 {
     begin(sim, 3, 1);
     scenario_hold(p[2], OTHERS, 0);
@@ -191,7 +191,7 @@ void scenario_sync_requester_dies(struct sim *sim)
 }
 
 /* One's own failure is its own: it is behind the next time, and gets it then. */
-void scenario_sync_own_failure(struct sim *sim)
+SCENARIO(sync_own_failure)
 {
     begin(sim, 3, 1);
     scenario_hold(p[2], OTHERS, 0);
@@ -213,7 +213,7 @@ void scenario_sync_own_failure(struct sim *sim)
  * last failure, it has failed for all, and the revision stays: no member has the elected content. (The order of reading
  * is random.)
  */
-void scenario_sync_both_fail(struct sim *sim)
+SCENARIO(sync_both_fail)
 {
     uint32_t failed = 0;
     begin(sim, 8, 2);
@@ -243,7 +243,7 @@ void scenario_sync_both_fail(struct sim *sim)
 }
 
 /* The master dies before the last vote: all vote again. */
-void scenario_sync_restart_votes(struct sim *sim)
+SCENARIO(sync_restart_votes)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OTHERS, 0);
@@ -261,7 +261,7 @@ void scenario_sync_restart_votes(struct sim *sim)
 }
 
 /* ... during transfers, one of which has written: another plan, and it continues. */
-void scenario_sync_restart_torn(struct sim *sim)
+SCENARIO(sync_restart_torn)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OURS, 4);
@@ -286,7 +286,7 @@ void scenario_sync_restart_torn(struct sim *sim)
  * ... and with it the only holder of the elected content. B had not been written when it voted again, but its transfer
  * continues until it learns of another plan: no member may take B's old content. The end is the same for both.
  */
-void scenario_sync_restart_untouched(struct sim *sim)
+SCENARIO(sync_restart_untouched)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OURS, 4);
@@ -312,7 +312,7 @@ void scenario_sync_restart_untouched(struct sim *sim)
 }
 
 /* ... and nothing was written: that round fails, but no state is torn, and the next one works. */
-void scenario_sync_restart_harmless(struct sim *sim)
+SCENARIO(sync_restart_harmless)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OURS, 4);
@@ -333,7 +333,7 @@ void scenario_sync_restart_harmless(struct sim *sim)
 }
 
 /* ... when all transfers are complete and no member has received that. */
-void scenario_sync_restart_complete(struct sim *sim)
+SCENARIO(sync_restart_complete)
 {
     begin(sim, 2, 1);
     scenario_hold(p[0], OURS, 4);
@@ -352,7 +352,7 @@ void scenario_sync_restart_complete(struct sim *sim)
 }
 
 /* F10: ... when one has received the end of the round, and is in the next one: the other receives it, too. */
-void scenario_sync_restart_round(struct sim *sim)
+SCENARIO(sync_restart_round)
 {
     begin(sim, 2, 1);
     scenario_hold(p[0], OURS, 4);
@@ -383,7 +383,7 @@ void scenario_sync_restart_round(struct sim *sim)
 }
 
 /* A round that failed for all is reported as failed by a restarted master. */
-void scenario_sync_restart_failed(struct sim *sim)
+SCENARIO(sync_restart_failed)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OURS, 4);
@@ -401,7 +401,7 @@ void scenario_sync_restart_failed(struct sim *sim)
 }
 
 /* A revision that jumps costs its peer the run; the others continue in the same round. */
-void scenario_sync_jump(struct sim *sim)
+SCENARIO(sync_jump)
 {
     begin(sim, 3, 1);
     scenario_sync_all(sim, p, 3, OURS, 0);
@@ -415,7 +415,7 @@ void scenario_sync_jump(struct sim *sim)
 }
 
 /* A member with other tensors, at any place in the ring. */
-void scenario_sync_structure(struct sim *sim)
+SCENARIO(sync_structure)
 {
     begin(sim, 4, 1);
     for (uint32_t odd = 3; odd > 1; odd--) {
@@ -434,7 +434,7 @@ void scenario_sync_structure(struct sim *sim)
 }
 
 /* A member that enforces the popular content does not fit one that only sends or receives. */
-void scenario_sync_strategies(struct sim *sim)
+SCENARIO(sync_strategies)
 {
     begin(sim, 4, 1);
     scenario_sync(sim, p[0], ENFORCE);
@@ -447,7 +447,7 @@ void scenario_sync_strategies(struct sim *sim)
 }
 
 /* A sender wins over a majority of members that only receive; of senders with different contents one stays. */
-void scenario_sync_senders(struct sim *sim)
+SCENARIO(sync_senders)
 {
     begin(sim, 4, 1);
     advance(p + 1, 3, OTHERS, 0);
@@ -475,7 +475,7 @@ void scenario_sync_senders(struct sim *sim)
 }
 
 /* No member offers content: all are removed, and the run ends. One alone synchronizes with itself. */
-void scenario_sync_alone(struct sim *sim)
+SCENARIO(sync_alone)
 {
     begin(sim, 1, 1);
     scenario_sync_all(sim, p, 1, OURS, 0);
@@ -490,7 +490,7 @@ void scenario_sync_alone(struct sim *sim)
 }
 
 /* Two groups at once, in different rounds, one of which removes a member: the other is unaffected. */
-void scenario_sync_groups(struct sim *sim)
+SCENARIO(sync_groups)
 {
     begin(sim, 6, 2); /* 0 2 4 | 1 3 5 */
     struct sim_peer *even[3] = {p[0], p[2], p[4]}, *odd[3] = {p[1], p[3], p[5]};
@@ -520,7 +520,7 @@ void scenario_sync_groups(struct sim *sim)
  * Given up before the election: the vote is taken back, the round is open. After it: it ends with
  * the round.
  */
-void scenario_sync_withdraw(struct sim *sim)
+SCENARIO(sync_withdraw)
 {
     begin(sim, 3, 1);
     scenario_hold(p[2], OTHERS, 0);
@@ -547,7 +547,7 @@ void scenario_sync_withdraw(struct sim *sim)
 }
 
 /* Given up while the plan is in flight: its memory is not written. */
-void scenario_sync_withdraw_early(struct sim *sim)
+SCENARIO(sync_withdraw_early)
 {
     begin(sim, 3, 1);
     scenario_hold(p[2], OTHERS, 0);
@@ -564,7 +564,7 @@ void scenario_sync_withdraw_early(struct sim *sim)
 }
 
 /* R9.3: a member in grace is waited for, its vote remains, and it gets its plan when it is back. */
-void scenario_sync_grace(struct sim *sim)
+SCENARIO(sync_grace)
 {
     begin(sim, 3, 1);
     scenario_hold(p[2], OTHERS, 0);
@@ -586,7 +586,7 @@ void scenario_sync_grace(struct sim *sim)
 }
 
 /* A vote dies with its peer, also if it would have won. */
-void scenario_sync_dead_vote(struct sim *sim)
+SCENARIO(sync_dead_vote)
 {
     begin(sim, 3, 1);
     scenario_hold(p[0], OTHERS, 9);
@@ -601,7 +601,7 @@ void scenario_sync_dead_vote(struct sim *sim)
 }
 
 /* ... also if the master removes the peer right before it reads the last vote: the view precedes the election. */
-void scenario_sync_departing_vote(struct sim *sim)
+SCENARIO(sync_departing_vote)
 {
     begin(sim, 3, 1);
     sim->plan.timers_first_percent = 0; /* the vote is read before the view is made */
@@ -616,7 +616,7 @@ void scenario_sync_departing_vote(struct sim *sim)
 }
 
 /* One vote against one: the older member wins over the newcomer, for any ids. */
-void scenario_sync_tie(struct sim *sim)
+SCENARIO(sync_tie)
 {
     begin(sim, 1, 1);
     for (uint32_t i = 1; i < 5; i++) {
@@ -643,7 +643,7 @@ void scenario_sync_tie(struct sim *sim)
 /*
  * Tensors that need not be the same: a newcomer gets them once, from one that has been in before.
  */
-void scenario_sync_unequal(struct sim *sim)
+SCENARIO(sync_unequal)
 {
     begin(sim, 2, 1);
     p[0]->state.unequal = p[1]->state.unequal = true;
@@ -746,7 +746,7 @@ static void check_half_lost(struct sim *sim, uint32_t member, uint32_t first, ui
 }
 
 /* ... and their holder dies before it has them: it fails, and the next time there is nothing to fetch. */
-void scenario_sync_unequal_lost(struct sim *sim)
+SCENARIO(sync_unequal_lost)
 {
     begin(sim, 1, 1);
     p[0]->state.unequal = true;
@@ -772,7 +772,7 @@ void scenario_sync_unequal_lost(struct sim *sim)
 }
 
 /* F20: the era changes with the round: uses start over, and launches at its end are refused. */
-void scenario_sync_era(struct sim *sim)
+SCENARIO(sync_era)
 {
     begin(sim, 3, 1);
     scenario_commit_all(sim, p, 3, 1, 1);
@@ -805,7 +805,7 @@ void scenario_sync_era(struct sim *sim)
 /*
  * A bulk operation of the new era is announced to a member that has not received it yet, and launches it as a tiny one.
  */
-void scenario_sync_announced(struct sim *sim)
+SCENARIO(sync_announced)
 {
     begin(sim, 2, 1);
     sync_some(sim, 0, 1);
@@ -833,7 +833,7 @@ static bool is_lost(struct sim *sim, const struct sim_peer *peer)
 }
 
 /* All voters are gone, and a newcomer is admitted at that moment: the round has not taken place. */
-void scenario_sync_abandoned(struct sim *sim)
+SCENARIO(sync_abandoned)
 {
     begin(sim, 3, 2); /* 0 2 | 1 */
     scenario_hold(p[0], OURS, 4);

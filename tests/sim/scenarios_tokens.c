@@ -1,5 +1,5 @@
 /* Scenarios of tokens: all peers of one host have the same one. */
-#include "scenarios.h"
+#include "scenario.h"
 
 #include <string.h>
 
@@ -43,7 +43,8 @@ static void revoke(struct sim *sim, bool cut_off)
     scenario_commit_all(sim, p, 2, 1, 4);
 }
 
-void scenario_token_revoked(struct sim *sim) { revoke(sim, false); }
+/* A peer with a revoked token leaves and stays out, and the others continue. */
+SCENARIO(token_revoked) { revoke(sim, false); }
 
 /* The master does not reach it, and need not. */
-void scenario_token_revoked_afar(struct sim *sim) { revoke(sim, true); }
+SCENARIO(token_revoked_afar) { revoke(sim, true); }

@@ -11,7 +11,8 @@
 
 /* ---- the ring ---- */
 
-void scenario_topology_slow_pairs(struct sim *sim)
+/* The ring leaves out two slow pairs of four, and known paths are not tested again. */
+SCENARIO(topology_slow_pairs)
 {
     begin_four(sim);
     uint64_t joint = pccl_peer_joint(p[0]->machine);
@@ -26,7 +27,7 @@ void scenario_topology_slow_pairs(struct sim *sim)
 }
 
 /* No test gets through between a pair: avoided, though their link is up. */
-void scenario_topology_unreachable_pair(struct sim *sim)
+SCENARIO(topology_unreachable_pair)
 {
     begin_four(sim);
     sim_path_set(sim, p[0], p[1], 0);
@@ -36,7 +37,7 @@ void scenario_topology_unreachable_pair(struct sim *sim)
 }
 
 /* No test gets through to a member, but the links of its ring are up: it stays. */
-void scenario_topology_unreachable_member(struct sim *sim)
+SCENARIO(topology_unreachable_member)
 {
     begin_four(sim);
     for (uint32_t i = 0; i < 3; i++) {
@@ -50,7 +51,7 @@ void scenario_topology_unreachable_member(struct sim *sim)
 }
 
 /* A path that is slow in one direction only: the ring runs in the other direction. */
-void scenario_topology_one_way(struct sim *sim)
+SCENARIO(topology_one_way)
 {
     begin(sim, 3);
     const struct sim_peer *next = next_of(sim, p[0]);
@@ -64,7 +65,7 @@ void scenario_topology_one_way(struct sim *sim)
  * The links of the ring found cannot be opened, and n = 3: the call fails for all in the same way, with a reason; the
  * ring stays.
  */
-void scenario_topology_no_ring(struct sim *sim)
+SCENARIO(topology_no_ring)
 {
     begin(sim, 3);
     sim->tests_by_hand = sim->searches_by_hand = true;
@@ -91,7 +92,7 @@ void scenario_topology_no_ring(struct sim *sim)
 }
 
 /* No search can be made: failed for all, and the next one works. */
-void scenario_topology_no_search(struct sim *sim)
+SCENARIO(topology_no_search)
 {
     begin_four(sim);
     vote_and_search(sim, 4);
@@ -105,7 +106,7 @@ void scenario_topology_no_search(struct sim *sim)
 }
 
 /* One, two and three: nothing to choose, but the paths of two are measured. */
-void scenario_topology_few(struct sim *sim)
+SCENARIO(topology_few)
 {
     begin(sim, 1);
     uint64_t joint = pccl_peer_joint(p[0]->machine);
@@ -129,7 +130,8 @@ void scenario_topology_few(struct sim *sim)
 
 /* ---- a ring over links that do not stand yet ---- */
 
-void scenario_topology_links_first(struct sim *sim)
+/* A large group adopts a ring after its links are up. */
+SCENARIO(topology_links_first)
 {
     begin_many(sim);
     struct sim_peer *a = p[1], *b = p[2], *c = p[3];
@@ -149,7 +151,7 @@ void scenario_topology_links_first(struct sim *sim)
 }
 
 /* One of them cannot be opened: there is no such path, and another ring is searched for. */
-void scenario_topology_link_fails(struct sim *sim)
+SCENARIO(topology_link_fails)
 {
     begin_many(sim);
     struct sim_peer *a = p[1], *b = p[2], *c = p[3], *d = p[4];
@@ -171,7 +173,7 @@ void scenario_topology_link_fails(struct sim *sim)
 }
 
 /* They all fail, repeatedly: the ring is unchanged. */
-void scenario_topology_links_fail(struct sim *sim)
+SCENARIO(topology_links_fail)
 {
     begin_many(sim);
     struct pccl_epoch view = p[0]->machine->view;
@@ -191,7 +193,8 @@ void scenario_topology_links_fail(struct sim *sim)
 
 /* ---- giving up; and other calls ---- */
 
-void scenario_topology_withdraw(struct sim *sim)
+/* A vote is withdrawn before the tests begin. */
+SCENARIO(topology_withdraw)
 {
     begin_four(sim);
     vote_all(sim, 3);
@@ -207,7 +210,7 @@ void scenario_topology_withdraw(struct sim *sim)
 }
 
 /* When the tests have begun the call ends as for all. */
-void scenario_topology_withdraw_late(struct sim *sim)
+SCENARIO(topology_withdraw_late)
 {
     begin_four(sim);
     vote_and_test(sim, 4);
@@ -219,7 +222,7 @@ void scenario_topology_withdraw_late(struct sim *sim)
 }
 
 /* One optimizes and the other updates: the report says that they never match. */
-void scenario_topology_stuck(struct sim *sim)
+SCENARIO(topology_stuck)
 {
     begin(sim, 2);
     scenario_optimize(sim, p[0]);
@@ -237,7 +240,7 @@ void scenario_topology_stuck(struct sim *sim)
 }
 
 /* Nothing may be under way. */
-void scenario_topology_quiet(struct sim *sim)
+SCENARIO(topology_quiet)
 {
     begin(sim, 2);
     struct pccl_peer_op *op = scenario_tiny(sim, p[0], 1, 1), *other = NULL;
@@ -254,7 +257,7 @@ void scenario_topology_quiet(struct sim *sim)
  * Two groups, and no search can be made for one of them: each ends with its own result, at the same
  * time.
  */
-void scenario_topology_groups(struct sim *sim)
+SCENARIO(topology_groups)
 {
     scenario_cluster(sim, p, 6, 2);
     sim->searches_by_hand = true;
@@ -295,7 +298,8 @@ static void describe(struct sim *sim, struct sim_peer *peer)
     MUST(sim, ask(sim, peer) == PCCL_USAGE);
 }
 
-void scenario_topology_describe(struct sim *sim)
+/* Any member may request the figures of the links at any time. */
+SCENARIO(topology_describe)
 {
     begin_four(sim);
     describe(sim, p[0]); /* nothing is known yet */
@@ -317,7 +321,7 @@ void scenario_topology_describe(struct sim *sim)
 }
 
 /* Each of the first allocations for a report fails in turn: the report is empty, not incomplete. */
-void scenario_topology_describe_starved(struct sim *sim)
+SCENARIO(topology_describe_starved)
 {
     enum { ALLOCATIONS = 8 }; /* text, problem, report and its links */
     begin_four(sim);

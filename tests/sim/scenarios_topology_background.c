@@ -7,7 +7,7 @@
 /* ---- in the background ---- */
 
 /* The search for a ring that is not proven continues; its result is adopted at the next update. */
-void scenario_topology_background(struct sim *sim)
+SCENARIO(topology_background)
 {
     const uint32_t same[] = {0, 1, 2, 3}, better[] = {0, 2, 1, 3};
     begin_four(sim);
@@ -26,7 +26,7 @@ void scenario_topology_background(struct sim *sim)
 }
 
 /* ... unless a member has died since. */
-void scenario_topology_background_void(struct sim *sim)
+SCENARIO(topology_background_void)
 {
     const uint32_t same[] = {0, 1, 2, 3, 4, 5}, better[] = {0, 2, 1, 3, 4, 5};
     begin(sim, 6);
@@ -61,7 +61,7 @@ void scenario_topology_background_void(struct sim *sim)
  * The background search finds a ring whose links are not up before the next view, which drops them: they are requested
  * again, and an update adopts it.
  */
-void scenario_topology_background_many(struct sim *sim)
+SCENARIO(topology_background_many)
 {
     uint32_t same[MANY];
     for (uint32_t i = 0; i < MANY; i++)
@@ -92,7 +92,7 @@ void scenario_topology_background_many(struct sim *sim)
 /* ---- by updates ---- */
 
 /* Traffic over a link of the ring shows a tenth of its tested rate: an update leaves it. */
-void scenario_topology_traffic(struct sim *sim)
+SCENARIO(topology_traffic)
 {
     begin(sim, 4);
     scenario_optimize_all(sim, p, 4, PCCL_OK);
@@ -108,7 +108,7 @@ void scenario_topology_traffic(struct sim *sim)
 }
 
 /* In a group so large that the links of the new ring are not up yet: the update waits for them. */
-void scenario_topology_traffic_many(struct sim *sim)
+SCENARIO(topology_traffic_many)
 {
     begin_many(sim);
     scenario_run_ms(sim, 20);
@@ -120,7 +120,7 @@ void scenario_topology_traffic_many(struct sim *sim)
 }
 
 /* A test reports better figures to the master, and then the link degrades again. */
-void scenario_topology_traffic_again(struct sim *sim)
+SCENARIO(topology_traffic_again)
 {
     begin(sim, 2);
     scenario_optimize_all(sim, p, 2, PCCL_OK);
@@ -136,7 +136,7 @@ void scenario_topology_traffic_again(struct sim *sim)
 }
 
 /* Figures that jump about while an update waits: one search, and it ends. */
-void scenario_topology_jumping(struct sim *sim)
+SCENARIO(topology_jumping)
 {
     begin(sim, 4);
     scenario_optimize_all(sim, p, 4, PCCL_OK);
@@ -155,7 +155,7 @@ void scenario_topology_jumping(struct sim *sim)
 }
 
 /* A member dies while an update waits for a search. */
-void scenario_topology_update_waits(struct sim *sim)
+SCENARIO(topology_update_waits)
 {
     begin(sim, 5);
     scenario_optimize_all(sim, p, 5, PCCL_OK);

@@ -18,7 +18,8 @@ static void must_end_without(struct sim *sim, uint32_t left)
     scenario_commit_all(sim, p, left, 1, 1);
 }
 
-void scenario_topology_kill_votes(struct sim *sim)
+/* A member dies before its vote. */
+SCENARIO(topology_kill_votes)
 {
     begin_four(sim);
     vote_all(sim, 3);
@@ -29,7 +30,8 @@ void scenario_topology_kill_votes(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-void scenario_topology_kill_tests(struct sim *sim)
+/* A member dies in its tests. */
+SCENARIO(topology_kill_tests)
 {
     begin_four(sim);
     vote_and_test(sim, 4);
@@ -61,7 +63,7 @@ static void kill_loaded_peer(struct sim *sim, uint64_t patience_ms)
 }
 
 /* One has reported on its path to another one, which dies. */
-void scenario_topology_kill_partner(struct sim *sim)
+SCENARIO(topology_kill_partner)
 {
     test_in_a_triangle(sim);
     sim_test_finish(sim, p[0]);
@@ -70,13 +72,14 @@ void scenario_topology_kill_partner(struct sim *sim)
 }
 
 /* A member that loads the path to a dying one is free at once, regardless of its report. */
-void scenario_topology_kill_loaded(struct sim *sim)
+SCENARIO(topology_kill_loaded)
 {
     test_in_a_triangle(sim);
     kill_loaded_peer(sim, 2500);
 }
 
-void scenario_topology_kill_two(struct sim *sim)
+/* Two members die at once in their tests. */
+SCENARIO(topology_kill_two)
 {
     begin(sim, 6);
     vote_and_test(sim, 6);
@@ -87,7 +90,7 @@ void scenario_topology_kill_two(struct sim *sim)
 }
 
 /* The ring that was found is of another membership. */
-void scenario_topology_kill_search(struct sim *sim)
+SCENARIO(topology_kill_search)
 {
     begin(sim, 5);
     slow_pair(sim, p[0], p[1]);
@@ -99,7 +102,7 @@ void scenario_topology_kill_search(struct sim *sim)
 }
 
 /* ... and it is answered all the same, in the very step in which the death is noticed. */
-void scenario_topology_kill_answer(struct sim *sim)
+SCENARIO(topology_kill_answer)
 {
     const uint32_t ring[] = {4, 0, 2, 1, 3};
     begin(sim, 5);
@@ -114,7 +117,8 @@ void scenario_topology_kill_answer(struct sim *sim)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-void scenario_topology_kill_links(struct sim *sim)
+/* A member dies while the ring waits for its links. */
+SCENARIO(topology_kill_links)
 {
     begin_many(sim);
     vote_and_search(sim, MANY);
@@ -130,7 +134,7 @@ void scenario_topology_kill_links(struct sim *sim)
 /* ---- a member stops, or is cut off ---- */
 
 /* For less than the silence limit: it costs the paths of that member only. */
-void scenario_topology_stopped(struct sim *sim)
+SCENARIO(topology_stopped)
 {
     begin_four(sim);
     vote_and_test(sim, 4);
@@ -143,7 +147,7 @@ void scenario_topology_stopped(struct sim *sim)
 }
 
 /* For longer: silence removes it, as always, and the call ends for the others. */
-void scenario_topology_stopped_long(struct sim *sim)
+SCENARIO(topology_stopped_long)
 {
     begin(sim, 4);
     vote_and_test(sim, 4);
@@ -155,7 +159,7 @@ void scenario_topology_stopped_long(struct sim *sim)
 }
 
 /* No test ever ends: the call does. */
-void scenario_topology_stalled(struct sim *sim)
+SCENARIO(topology_stalled)
 {
     begin_four(sim);
     sim->tests_by_hand = true;
@@ -169,7 +173,7 @@ void scenario_topology_stalled(struct sim *sim)
 }
 
 /* A member receives and sends nothing for a while, and two do not reach each other. */
-void scenario_topology_partition(struct sim *sim)
+SCENARIO(topology_partition)
 {
     begin_four(sim);
     vote_and_test(sim, 4);
@@ -187,7 +191,8 @@ void scenario_topology_partition(struct sim *sim)
 
 /* ---- the master crashes ---- */
 
-void scenario_topology_restart_votes(struct sim *sim)
+/* The master restarts before all have voted. */
+SCENARIO(topology_restart_votes)
 {
     begin_four(sim);
     vote_all(sim, 3);
@@ -200,7 +205,7 @@ void scenario_topology_restart_votes(struct sim *sim)
 }
 
 /* Repeatedly: a tested path is not tested again, and a test under way continues. */
-void scenario_topology_restart_often(struct sim *sim)
+SCENARIO(topology_restart_often)
 {
     begin_four(sim);
     vote_and_test(sim, 4);
@@ -215,7 +220,7 @@ void scenario_topology_restart_often(struct sim *sim)
 }
 
 /* Tests of the last master mean nothing to the next one, unless it requests the same. */
-void scenario_topology_restart_tests(struct sim *sim)
+SCENARIO(topology_restart_tests)
 {
     begin_four(sim);
     vote_and_test(sim, 4);
@@ -233,7 +238,7 @@ static bool has_told_a_rate(const struct sim_peer *peer)
 }
 
 /* ... nor are results from before its request taken as an answer. */
-void scenario_topology_restart_stale(struct sim *sim)
+SCENARIO(topology_restart_stale)
 {
     begin_four(sim);
     sim->tests_by_hand = true;
@@ -249,7 +254,8 @@ void scenario_topology_restart_stale(struct sim *sim)
     must_be_best(sim);
 }
 
-void scenario_topology_restart_search(struct sim *sim)
+/* The master restarts during the search. */
+SCENARIO(topology_restart_search)
 {
     begin_four(sim);
     vote_and_search(sim, 4);
@@ -261,7 +267,8 @@ void scenario_topology_restart_search(struct sim *sim)
     MUST(sim, sim->totals.tests_begun == tests);
 }
 
-void scenario_topology_restart_links(struct sim *sim)
+/* The master restarts while the ring waits for its links. */
+SCENARIO(topology_restart_links)
 {
     begin_many(sim);
     vote_and_search(sim, MANY);
@@ -277,7 +284,7 @@ void scenario_topology_restart_links(struct sim *sim)
 }
 
 /* All receive the new ring, and one the end of the round. */
-void scenario_topology_restart_epoch(struct sim *sim)
+SCENARIO(topology_restart_epoch)
 {
     begin_four(sim);
     for (uint32_t i = 1; i < 4; i++)
@@ -295,7 +302,7 @@ void scenario_topology_restart_epoch(struct sim *sim)
 }
 
 /* ... and no member: it is held again. */
-void scenario_topology_restart_round(struct sim *sim)
+SCENARIO(topology_restart_round)
 {
     begin_four(sim);
     struct pccl_epoch view = p[0]->machine->view;
@@ -311,7 +318,7 @@ void scenario_topology_restart_round(struct sim *sim)
 }
 
 /* It has failed, as one has learned: for the others, too, and for the same reason. */
-void scenario_topology_restart_failed(struct sim *sim)
+SCENARIO(topology_restart_failed)
 {
     begin_four(sim);
     vote_and_search(sim, 4);
@@ -331,7 +338,7 @@ void scenario_topology_restart_failed(struct sim *sim)
 /* ---- lies ---- */
 
 /* Results of unrequested tests, or results that are too good to be true, do no harm. */
-void scenario_topology_liar(struct sim *sim)
+SCENARIO(topology_liar)
 {
     begin_four(sim);
     struct pccl_msg lie = {.type = PCCL_MSG_measured, .as.measured = {.test = 1, .rate = UINT64_MAX, .rtt_us = 1}};
@@ -351,7 +358,7 @@ void scenario_topology_liar(struct sim *sim)
 }
 
 /* A vote for a synchronization without a state. */
-void scenario_topology_false_vote(struct sim *sim)
+SCENARIO(topology_false_vote)
 {
     begin(sim, 4);
     scenario_lie(sim, p[3]);

@@ -2,7 +2,7 @@
  * Verdicts (PROTOCOL 9.8). The machine that compares reports runs with reports of modeled groups, very many of them:
  * planted faults are found, and nothing else. And real machines: the receivers of a verdict, and its end.
  */
-#include "scenarios.h"
+#include "scenario.h"
 #include "master/verdicts.h"
 #include "peer/queries.h"
 
@@ -259,7 +259,8 @@ static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
 }
 
-void scenario_verdicts_of_models(struct sim *sim)
+/* The planted faults of ten thousand modeled groups are found, and no others. */
+SCENARIO(verdicts_of_models)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         run_seed(sim, seed, (enum plant)(seed % PLANTS));
@@ -339,7 +340,8 @@ static void run_mesh_and_ring(struct sim *sim, uint64_t seed)
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
 }
 
-void scenario_verdicts_of_two_rings(struct sim *sim)
+/* A second ring shows whether a link is slow, or its sender or receiver. */
+SCENARIO(verdicts_of_two_rings)
 {
     static const enum plant plants[] = {LINK, SENDER, RECEIVER};
     for (uint64_t seed = 1; seed <= 300; seed++)
@@ -349,7 +351,7 @@ void scenario_verdicts_of_two_rings(struct sim *sim)
 }
 
 /* All are equally slow: a busy host, or a slow network. */
-void scenario_verdicts_all_alike(struct sim *sim)
+SCENARIO(verdicts_all_alike)
 {
     struct world world;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -378,7 +380,7 @@ void scenario_verdicts_all_alike(struct sim *sim)
 }
 
 /* Any claim of a peer is limited to possible values, without overflow. */
-void scenario_verdicts_lies(struct sim *sim)
+SCENARIO(verdicts_lies)
 {
     struct world world;
     begin(sim, &world, 3, NOTHING);
@@ -436,7 +438,7 @@ static void report_lie(struct world *world, uint32_t i)
  * Some members lie, each always about the same peers; the others, a majority, report the truth: no peer is slow. Some
  * have no data to send. No suspicion suffices to expel an honest member.
  */
-void scenario_verdicts_of_liars(struct sim *sim)
+SCENARIO(verdicts_of_liars)
 {
     struct pccl_verdict_entry over;
     for (uint64_t seed = 1; seed <= LIARS_SEEDS; seed++) {
@@ -465,7 +467,7 @@ void scenario_verdicts_of_liars(struct sim *sim)
 }
 
 /* Only the master knows the members that an outcome waits for: a report that names one is a lie, and not a wait. */
-void scenario_verdicts_lies_of_outcomes(struct sim *sim)
+SCENARIO(verdicts_lies_of_outcomes)
 {
     struct world world;
     begin(sim, &world, 3, NOTHING);
@@ -517,7 +519,7 @@ static void begin_verdict(struct sim *sim, uint32_t count)
 }
 
 /* All receive it and its end, a newcomer, too. */
-void scenario_verdicts_told(struct sim *sim)
+SCENARIO(verdicts_told)
 {
     scenario_cluster(sim, p, 3, 1);
     begin_verdict(sim, 3);
@@ -532,7 +534,7 @@ void scenario_verdicts_told(struct sim *sim)
 }
 
 /* It ends with the membership of its peer. */
-void scenario_verdicts_death(struct sim *sim)
+SCENARIO(verdicts_death)
 {
     scenario_cluster(sim, p, 3, 1);
     begin_verdict(sim, 3);
@@ -541,7 +543,7 @@ void scenario_verdicts_death(struct sim *sim)
 }
 
 /* A restarted master has none, and peers forget the last master's. */
-void scenario_verdicts_restart(struct sim *sim)
+SCENARIO(verdicts_restart)
 {
     scenario_cluster(sim, p, 3, 1);
     begin_verdict(sim, 3);
@@ -604,7 +606,7 @@ static void comes_back(struct sim *sim)
 }
 
 /* Not before the limit. The others continue; it stays out, and twice as long the next time. */
-void scenario_slow_peer_goes(struct sim *sim)
+SCENARIO(slow_peer_goes)
 {
     scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
@@ -626,7 +628,7 @@ void scenario_slow_peer_goes(struct sim *sim)
 }
 
 /* Its namesakes elsewhere may join, also behind the same address, and so may others of its host. */
-void scenario_slow_peer_is_known(struct sim *sim)
+SCENARIO(slow_peer_is_known)
 {
     scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
@@ -642,7 +644,7 @@ void scenario_slow_peer_is_known(struct sim *sim)
 }
 
 /* Its name was not chosen, so it is not recognized: it may join again at once, and so may others of its host. */
-void scenario_slow_peer_without_name(struct sim *sim)
+SCENARIO(slow_peer_without_name)
 {
     scenario_cluster(sim, &p[1], 3, 1);
     sim->plan.peer.named = false;
@@ -660,7 +662,7 @@ void scenario_slow_peer_without_name(struct sim *sim)
 }
 
 /* A verdict that ends in time, too few others, and a master that only warns. */
-void scenario_slow_peer_stays(struct sim *sim)
+SCENARIO(slow_peer_stays)
 {
     scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
@@ -680,7 +682,7 @@ void scenario_slow_peer_stays(struct sim *sim)
 }
 
 /* An expelled peer may join while there are not enough others. */
-void scenario_slow_peer_is_needed(struct sim *sim)
+SCENARIO(slow_peer_is_needed)
 {
     scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
@@ -693,7 +695,7 @@ void scenario_slow_peer_is_needed(struct sim *sim)
 }
 
 /* All of a group depart just after they have reported, while another group continues. */
-void scenario_verdicts_of_nobody(struct sim *sim)
+SCENARIO(verdicts_of_nobody)
 {
     scenario_cluster(sim, p, 4, 2);
     struct sim_peer *stay[] = {p[0], p[2]};
@@ -740,7 +742,7 @@ static void wait_for_outcome(struct sim *sim, const struct pccl_peer_op *op, uin
  * One of many members enters an operation long before the others, half of which are in another one: the master names
  * no member. Then all but one have entered, and the master names that one.
  */
-void scenario_verdicts_early(struct sim *sim)
+SCENARIO(verdicts_early)
 {
     struct pccl_peer_op *ops[MANY];
     scenario_cluster(sim, p, HOSTS, 1);

@@ -840,13 +840,4 @@ uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length);
 bool sim_has_converged(struct sim *sim);
 void sim_converge(struct sim *sim);
 
-/* ---- scenarios.c ---- */
-struct sim_scenario {
-    const char *name;
-    const char *about;
-    void (*run)(struct sim *sim);
-};
-extern const struct sim_scenario sim_scenarios[];
-extern const uint32_t sim_scenario_count;
-
 #endif
