@@ -4,6 +4,7 @@
 #ifndef PCCL_TESTS_UNIT_API_WORLD_H
 #define PCCL_TESTS_UNIT_API_WORLD_H
 
+#include "unit.h"
 #include "api_support.h"
 
 #include <stdio.h>
@@ -108,5 +109,24 @@ static inline int end_world(void **state)
     assert_int_equal(pcclDestroyMaster(world->master), pcclSuccess);
     return 0;
 }
+
+/* A test of the world of its group, with a setup and a teardown, either of which may be NULL. */
+#define WORLD_TEST_IN(name, setup, teardown)                                                                           \
+    static void name(struct world *world);                                                                             \
+    static void name##_in(void **state) { name(*state); }                                                              \
+    __attribute__((constructor)) static void add_##name(void)                                                          \
+    {                                                                                                                  \
+        unit_add(&(struct CMUnitTest){#name, name##_in, setup, teardown, NULL});                                       \
+    }                                                                                                                  \
+    static void name(struct world *world)
+
+#define WORLD_TEST(name) WORLD_TEST_IN(name, NULL, NULL)
+
+/* Runs a WORLD_TEST in one more group. */
+#define AGAIN(name)                                                                                                    \
+    __attribute__((constructor)) static void add_##name##_again(void)                                                  \
+    {                                                                                                                  \
+        unit_add(&(struct CMUnitTest){#name, name##_in, NULL, NULL, NULL});                                            \
+    }
 
 #endif

@@ -2,12 +2,6 @@
  * The public functions in one process: reports of failures, lists of PCCL 1.0, waits, and the ends of masters.
  * Codes of arguments and states are in unit/api_codes, results in unit/api_matrix.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <pthread.h>
@@ -72,7 +66,9 @@ static void ask_without_a_failure(void *argument)
     is_refusal(NULL, pcclSuccess);
 }
 
-static void the_last_failure_is_known_by_thread_and_communicator(void **state)
+GROUP(init, NULL)
+
+TEST(the_last_failure_is_known_by_thread_and_communicator)
 {
     pcclComm_t *comm, *other;
     pcclFailure_t failure = PCCL_FAILURE_INIT;
@@ -81,7 +77,6 @@ static void the_last_failure_is_known_by_thread_and_communicator(void **state)
         uint64_t unknown;
     } later = {.known.size = sizeof later, .unknown = 77};
     uv_thread_t thread;
-    (void)state;
     assert_int_equal(pcclCreateCommunicatorWithOptions("127.0.0.1:1", NULL, &comm), pcclSuccess);
     assert_int_equal(pcclCreateCommunicatorWithOptions("127.0.0.1:1", NULL, &other), pcclSuccess);
     is_refusal(comm, pcclSuccess);
@@ -125,11 +120,10 @@ static uint16_t free_port(void)
     return port;
 }
 
-static void connecting_without_a_master_fails_and_may_be_repeated(void **state)
+TEST(connecting_without_a_master_fails_and_may_be_repeated)
 {
     pcclComm_t *comm;
     char address[64];
-    (void)state;
     (void)snprintf(address, sizeof address, "127.0.0.1:%u", free_port());
     assert_int_equal(pcclCreateCommunicatorWithOptions(address, NULL, &comm), pcclSuccess);
     assert_int_equal(pcclConnect(comm), pcclMasterConnectionFailed);
@@ -184,12 +178,13 @@ static void send_signals(void *argument)
     }
 }
 
+GROUP(start_two, end_world)
+
 /* Programs end their master in a signal handler, and a second signal may arrive while the handler runs. */
-static void a_master_is_interrupted_by_signals_within_signals(void **state)
+TEST(a_master_is_interrupted_by_signals_within_signals)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     uv_thread_t sender;
-    (void)state;
     assert_int_equal(pcclCreateMasterWithOptions("localhost:0", NULL, &interrupted), pcclSuccess);
     assert_int_equal(pcclRunMaster(interrupted), pcclSuccess);
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
@@ -206,9 +201,8 @@ static void a_master_is_interrupted_by_signals_within_signals(void **state)
 
 /* ---- two peers ---- */
 
-static void different_arguments_fail_for_both_and_restore_the_input(void **state)
+WORLD_TEST(different_arguments_fail_for_both_and_restore_the_input)
 {
-    struct world *world = *state;
     float x = 4, y = 5, result = 0;
     pcclAsyncReduceOp_t handles[2];
     pcclReduceDescriptor_t sum = floats(1, pcclSum, 3), product = floats(1, pcclProd, 3);
@@ -252,10 +246,9 @@ static void run_list(void *argument)
         pcclAllReduceMultipleWithRetry(call->list, call->count, call->comm, &call->info, call->max_in_flight);
 }
 
-static void a_list_is_done_with_any_number_in_flight(void **state)
+WORLD_TEST(a_list_is_done_with_any_number_in_flight)
 {
     enum { ENTRIES = 40 };
-    struct world *world = *state;
     static double x[2][ENTRIES];
     static pcclReduceOpDescriptor_t list[2][ENTRIES];
     struct list_call calls[2];
@@ -283,9 +276,8 @@ static void a_list_is_done_with_any_number_in_flight(void **state)
     }
 }
 
-static void a_list_with_a_mismatch_ends_and_leaves_nothing_behind(void **state)
+WORLD_TEST(a_list_with_a_mismatch_ends_and_leaves_nothing_behind)
 {
-    struct world *world = *state;
     float x[2][2] = {{1, 2}, {1, 2}};
     pcclReduceOpDescriptor_t list[2][2];
     struct list_call calls[2];
@@ -317,9 +309,8 @@ static void ask_pending(void *argument)
     call->result = pcclArePeersPending(call->comm, &call->pending);
 }
 
-static void pending_is_answered_while_a_reduction_runs(void **state)
+WORLD_TEST(pending_is_answered_while_a_reduction_runs)
 {
-    struct world *world = *state;
     float x = 1, y = 2;
     pcclAsyncReduceOp_t handles[2];
     pcclReduceDescriptor_t sum = floats(1, pcclSum, 9);
@@ -346,9 +337,8 @@ static void optimize(void *argument)
     call->result = pcclOptimizeTopology(call->comm);
 }
 
-static void both_optimize_and_are_told_of_the_links(void **state)
+WORLD_TEST(both_optimize_and_are_told_of_the_links)
 {
-    struct world *world = *state;
     struct pending_call other = {.comm = world->peers[1]};
     uv_thread_t thread;
     char text[2048] = "x";
@@ -397,9 +387,8 @@ static void reduce_watched(void *argument)
     watched->result = pcclAllReduce(&x, &x, &sum, watched->comm, NULL);
 }
 
-static void who_waits_tells_how_far_it_is(void **state)
+WORLD_TEST(who_waits_tells_how_far_it_is)
 {
-    struct world *world = *state;
     struct watched watched = {.comm = world->peers[0], .first = PCCL_PROGRESS_INIT, .asked = pcclInternalError};
     uv_thread_t thread;
     assert_int_equal(uv_sem_init(&watched.told, 0), 0);
@@ -440,9 +429,8 @@ static void wait_within(const pcclProgress_t *progress, void *user_data)
     within->depth--;
 }
 
-static void who_waits_while_it_tells_is_not_told_again(void **state)
+WORLD_TEST(who_waits_while_it_tells_is_not_told_again)
 {
-    struct world *world = *state;
     struct waits_within within = {.result = pcclInternalError};
     struct watched watched = {.comm = world->peers[0]};
     uv_thread_t thread;
@@ -463,9 +451,8 @@ static void who_waits_while_it_tells_is_not_told_again(void **state)
     uv_sem_destroy(&within.done);
 }
 
-static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **state)
+WORLD_TEST(a_reduction_that_nobody_awaits_ends_with_its_communicator)
 {
-    struct world *world = *state;
     pcclComm_t *comm;
     float x = 1;
     pcclReduceDescriptor_t sum = floats(1, pcclSum, 123);
@@ -496,25 +483,4 @@ static void a_reduction_that_nobody_awaits_ends_with_its_communicator(void **sta
     assert_int_equal(pcclOptimizeTopology(world->peers[0]), pcclInvalidUsage);
     assert_int_equal(pcclCreateCommunicatorWithOptions(world->address, NULL, &comm), pcclSuccess);
     world->peers[1] = comm; /* for the end of the world */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_last_failure_is_known_by_thread_and_communicator),
-        cmocka_unit_test(connecting_without_a_master_fails_and_may_be_repeated),
-    };
-    const struct CMUnitTest group_tests[] = {
-        cmocka_unit_test(different_arguments_fail_for_both_and_restore_the_input),
-        cmocka_unit_test(a_list_is_done_with_any_number_in_flight),
-        cmocka_unit_test(a_master_is_interrupted_by_signals_within_signals),
-        cmocka_unit_test(a_list_with_a_mismatch_ends_and_leaves_nothing_behind),
-        cmocka_unit_test(pending_is_answered_while_a_reduction_runs),
-        cmocka_unit_test(both_optimize_and_are_told_of_the_links),
-        cmocka_unit_test(who_waits_tells_how_far_it_is),
-        cmocka_unit_test(who_waits_while_it_tells_is_not_told_again),
-        cmocka_unit_test(a_reduction_that_nobody_awaits_ends_with_its_communicator),
-    };
-    int failed = cmocka_run_group_tests_name("without a group", tests, init, NULL);
-    return failed + cmocka_run_group_tests_name("two peers", group_tests, start_two, end_world);
 }

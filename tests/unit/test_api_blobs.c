@@ -2,12 +2,6 @@
  * Collectives of blobs through the public functions: three peers, and a group of two of them; parts that go through the
  * master and parts that do not; launched by functions and as structs; and callers that see parts as they arrive.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <stdlib.h>
@@ -249,18 +243,19 @@ static struct team team_of_all(const struct world *world)
     return team;
 }
 
-static void blobs_of_all_lengths_come(void **state)
+GROUP(start_three, end_world)
+
+WORLD_TEST(blobs_of_all_lengths_come)
 {
-    const struct team team = team_of_all(*state);
+    const struct team team = team_of_all(world);
     blobs_come(&team);
 }
 
 /* ---- provisionally ---- */
 
 /* One peer aborts after all the others have seen something: the parts they saw stay in place until they free them. */
-static void what_was_seen_before_an_abort_stays(void **state)
+WORLD_TEST(what_was_seen_before_an_abort_stays)
 {
-    struct world *world = *state;
     const struct team team = team_of_all(world);
     struct operation ops[PEERS];
     for (int turn = 0; turn < 6; turn++) {
@@ -289,13 +284,12 @@ static void what_was_seen_before_an_abort_stays(void **state)
         for (int i = 0; i < PEERS; i++)
             end(&ops[i]);
     }
-    blobs_of_all_lengths_come(state);
+    blobs_of_all_lengths_come(world);
 }
 
 /* A caller aborts before the others have launched, or while the blobs move. */
-static void an_abort_ends_it_for_all(void **state)
+WORLD_TEST(an_abort_ends_it_for_all)
 {
-    struct world *world = *state;
     uint8_t *data = calloc(8, LARGE);
     assert_non_null(data);
     for (int turn = 0; turn < 8; turn++) {
@@ -321,7 +315,7 @@ static void an_abort_ends_it_for_all(void **state)
         }
     }
     free(data);
-    blobs_of_all_lengths_come(state);
+    blobs_of_all_lengths_come(world);
 }
 
 /* ---- refused arguments ---- */
@@ -332,9 +326,8 @@ static void refuse(pcclResult_t result, const pcclComm_t *comm, const char *word
     words_say(comm, words);
 }
 
-static void wrong_arguments_are_explained(void **state)
+WORLD_TEST(wrong_arguments_are_explained)
 {
-    struct world *world = *state;
     const pcclComm_t *comm = world->peers[0];
     const pcclPart_t parts[PEERS] = {{"a", 1}, {NULL, 0}, {"abc", 3}}, missing[PEERS] = {{"a", 1}, {NULL, 1}, {"a", 1}};
     const pcclPart_t huge[PEERS] = {{"a", SIZE_MAX / 2}, {NULL, 0}, {NULL, 0}};
@@ -374,13 +367,12 @@ static void wrong_arguments_are_explained(void **state)
     entry.blobs = &blobs;
     entry.options = &options;
     refuse(pcclRunOperations(&entry, 1, NULL, comm), comm, "entry 0: on_arrival is not supported in a list");
-    blobs_of_all_lengths_come(state); /* nothing was launched */
+    blobs_of_all_lengths_come(world); /* nothing was launched */
 }
 
 /* No member may get more than this limit, and all learn which member would. */
-static void what_one_cannot_have_nobody_gets(void **state)
+WORLD_TEST(what_one_cannot_have_nobody_gets)
 {
-    struct world *world = *state;
     const struct team team = team_of_all(world);
     char words[200], source[200], id[PCCL_PEER_ID_SIZE];
     for (size_t length = 10; length <= LARGE; length += LARGE - 10) {
@@ -432,9 +424,8 @@ static void fails_for_all(struct world *world, const size_t lengths[PEERS], cons
 }
 
 /* The numbers of these lengths are read, but no memory: no machine has so much. */
-static void what_all_cannot_have_nobody_gets(void **state)
+WORLD_TEST(what_all_cannot_have_nobody_gets)
 {
-    struct world *world = *state;
     static const uint64_t given[PEERS] = {0}, ten[PEERS] = {10, 10, 10}, other[PEERS] = {10, 11, 10};
     static const uint64_t any[PEERS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     static const size_t small[PEERS] = {3, 4, 4}, fits[PEERS] = {3, 4, 3};
@@ -445,7 +436,7 @@ static void what_all_cannot_have_nobody_gets(void **state)
     fails_for_all(world, beyond, given, pcclInvalidUsage, "the blobs have 18446744073709551615 bytes in total");
     fails_for_all(world, huge, any, pcclInternalError, "out of memory for a result of 1152921504606846977 bytes");
     fails_for_all(world, beyond, any, pcclInternalError, "out of memory for a result of 18446744073709551615 bytes");
-    blobs_of_all_lengths_come(state);
+    blobs_of_all_lengths_come(world);
 }
 
 /* ---- lists ---- */
@@ -471,9 +462,9 @@ static void run_list(void *argument)
     list->result = pcclRunOperations(entries, KINDS, NULL, list->team->comms[list->peer]);
 }
 
-static void lists_have_them(void **state)
+WORLD_TEST(lists_have_them)
 {
-    const struct team team = team_of_all(*state);
+    const struct team team = team_of_all(world);
     for (uint64_t first = 0; first < TAGS; first += KINDS) {
         static struct list lists[PEERS];
         uv_thread_t threads[PEERS];
@@ -528,19 +519,19 @@ static struct team found(const struct world *world)
     return team;
 }
 
-static void a_group_has_the_blobs_of_its_members(void **state)
+WORLD_TEST(a_group_has_the_blobs_of_its_members)
 {
-    const struct team team = found(*state);
+    const struct team team = found(world);
     blobs_come(&team);
     for (int i = 0; i < team.world; i++)
         assert_int_equal(pcclDestroyCommunicator(team.comms[i]), pcclSuccess);
 }
 
 /* The peer has announced the length of its blob, and never moves the blob: that ends the group, and nothing else. */
-static void who_closes_a_group_between_the_steps_stays_in_the_run(void **state)
+WORLD_TEST(who_closes_a_group_between_the_steps_stays_in_the_run)
 {
     for (int turn = 0; turn < 10; turn++) {
-        const struct team team = found(*state);
+        const struct team team = found(world);
         const pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
         struct operation ops[PEERS];
         for (int i = team.world - 1; i >= 0; i--) {
@@ -556,14 +547,15 @@ static void who_closes_a_group_between_the_steps_stays_in_the_run(void **state)
         for (int i = 0; i < team.world; i++)
             end(&ops[i]);
     }
-    blobs_of_all_lengths_come(state);
+    blobs_of_all_lengths_come(world);
 }
 
 /* ---- alone ---- */
 
-static void alone_it_has_its_own_part(void **state)
+GROUP(start_one, end_world)
+
+WORLD_TEST(alone_it_has_its_own_part)
 {
-    struct world *world = *state;
     const pcclComm_t *comm = world->peers[0];
     const pcclPart_t part = {"abc", 3};
     char id[PCCL_PEER_ID_SIZE];
@@ -594,26 +586,7 @@ static void alone_it_has_its_own_part(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest three[] = {
-        cmocka_unit_test(blobs_of_all_lengths_come),
-        cmocka_unit_test(what_was_seen_before_an_abort_stays),
-        cmocka_unit_test(an_abort_ends_it_for_all),
-        cmocka_unit_test(wrong_arguments_are_explained),
-        cmocka_unit_test(what_one_cannot_have_nobody_gets),
-        cmocka_unit_test(what_all_cannot_have_nobody_gets),
-        cmocka_unit_test(lists_have_them),
-        cmocka_unit_test(a_group_has_the_blobs_of_its_members),
-        cmocka_unit_test(who_closes_a_group_between_the_steps_stays_in_the_run),
-    };
-    const struct CMUnitTest lengths[] = {
-        cmocka_unit_test(blobs_of_all_lengths_come),
-        cmocka_unit_test(a_group_has_the_blobs_of_its_members),
-        cmocka_unit_test(who_closes_a_group_between_the_steps_stays_in_the_run),
-    };
-    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_has_its_own_part)};
-    int failed = cmocka_run_group_tests_name("three peers", three, start_three, end_world);
-    failed += cmocka_run_group_tests_name("nothing is tiny", lengths, start_three_of_lengths, end_world);
-    return failed + cmocka_run_group_tests_name("one peer", one, start_one, end_world);
-}
+GROUP(start_three_of_lengths, end_world)
+AGAIN(blobs_of_all_lengths_come)
+AGAIN(a_group_has_the_blobs_of_its_members)
+AGAIN(who_closes_a_group_between_the_steps_stays_in_the_run)

@@ -2,12 +2,6 @@
  * Launch and completion of peer-to-peer reductions through the public functions, with a master and up to three peers in
  * this process. unit/api_matrix checks the results.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <stdio.h>
@@ -67,10 +61,11 @@ static void all_reduce(struct world *world)
     }
 }
 
+GROUP(start_two, end_world)
+
 /* Scenario 13: quantized to 8 bits, constants are exact, and every peer has the same. */
-static void forty_two_and_forty_three_are_eighty_five(void **state)
+WORLD_TEST(forty_two_and_forty_three_are_eighty_five)
 {
-    struct world *world = *state;
     static double x[2][COUNT];
     for (int k = 0; k < 8; k++) {
         const size_t count = k & 4 ? 1000 : COUNT;
@@ -137,7 +132,9 @@ static void differ(struct world *world, const pcclReduceDescriptor_t *ours, cons
     }
 }
 
-static void peers_that_differ_are_told(void **state)
+GROUP(start_three, end_world)
+
+WORLD_TEST(peers_that_differ_are_told)
 {
     const struct {
         size_t ours, theirs;
@@ -160,12 +157,12 @@ static void peers_that_differ_are_told(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const pcclReduceDescriptor_t ours = describe(cases[i].ours, pcclFloat, pcclSum, i);
         const pcclReduceDescriptor_t theirs = describe(cases[i].theirs, cases[i].type, cases[i].op, i);
-        differ(*state, &ours, &theirs, cases[i].words[0], cases[i].words[1]);
+        differ(world, &ours, &theirs, cases[i].words[0], cases[i].words[1]);
     }
 }
 
 /* In bulk, neighbors compare and name the first difference; through the master, the master compares and names all. */
-static void peers_that_quantize_differently_are_told(void **state)
+WORLD_TEST(peers_that_quantize_differently_are_told)
 {
     static const pcclQuantizationOptions_t none = {pcclUint8, pcclQuantNone}, u8 = {pcclUint8, pcclQuantMinMax},
                                            u16 = {pcclUint16, pcclQuantMinMax},
@@ -185,16 +182,15 @@ static void peers_that_quantize_differently_are_told(void **state)
             const char *const *reason = tiny ? cases[k].tiny : cases[k].bulk;
             ours.quantization_options = cases[k].ours;
             theirs.quantization_options = cases[k].theirs;
-            differ(*state, &ours, &theirs, reason[0], reason[1]);
+            differ(world, &ours, &theirs, reason[0], reason[1]);
         }
 }
 
 /* ---- many at once, polling, aborting ---- */
 
-static void a_hundred_at_once_in_any_order(void **state)
+WORLD_TEST(a_hundred_at_once_in_any_order)
 {
     enum { TAGS = 100, EACH = 5000 };
-    struct world *world = *state;
     static int32_t x[PEERS][TAGS][EACH];
     static pcclAsyncReduceOp_t handles[PEERS][TAGS];
     static const int strides[PEERS] = {1, 37, 99}; /* coprime to TAGS */
@@ -225,9 +221,8 @@ static void check_untouched(int peer)
     assert_memory_equal(shared_x[peer], before, sizeof before);
 }
 
-static void a_handle_can_be_polled(void **state)
+WORLD_TEST(a_handle_can_be_polled)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     bool done = true;
     launch(world, 0, 1, handles);
@@ -250,9 +245,8 @@ static void a_handle_can_be_polled(void **state)
     assert_int_equal(pcclAwaitAsyncReduceFor(NULL, 0, NULL), pcclInvalidArgument);
 }
 
-static void what_is_given_up_fails_for_all(void **state)
+WORLD_TEST(what_is_given_up_fails_for_all)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     assert_int_equal(pcclAbortOperations(NULL), pcclInvalidArgument);
     assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess); /* nothing there */
@@ -291,9 +285,8 @@ static void start_awaiting(uv_thread_t *thread, struct awaiting *awaiting)
     words_say(awaiting->handle.comm, "another thread");
 }
 
-static void one_thread_awaits_a_handle(void **state)
+WORLD_TEST(one_thread_awaits_a_handle)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     uv_thread_t thread;
     launch(world, 0, 1, handles);
@@ -364,9 +357,8 @@ static void lists_run(struct world *world, const int *max_in_flight)
     }
 }
 
-static void a_list_can_be_given_up(void **state)
+WORLD_TEST(a_list_can_be_given_up)
 {
-    struct world *world = *state;
     struct list lists[2];
     uv_thread_t threads[2];
     for (int i = 0; i < 2; i++) {
@@ -389,10 +381,9 @@ static void a_list_can_be_given_up(void **state)
 }
 
 /* At any moment at which the list is aborted, no peer is left behind in it, and all get the same result. */
-static void a_list_can_be_given_up_at_any_time(void **state)
+WORLD_TEST(a_list_can_be_given_up_at_any_time)
 {
     enum { ROUNDS = 12 };
-    struct world *world = *state;
     for (int round = 0; round < ROUNDS; round++) {
         struct list lists[PEERS];
         uv_thread_t threads[PEERS];
@@ -421,9 +412,8 @@ static void a_list_can_be_given_up_at_any_time(void **state)
 
 /* ---- peers that leave ---- */
 
-static void one_leaves_and_the_others_finish_their_lists(void **state)
+WORLD_TEST(one_leaves_and_the_others_finish_their_lists)
 {
-    struct world *world = *state;
     struct list lists[2];
     uv_thread_t threads[2];
     for (int i = 0; i < 2; i++) {
@@ -451,9 +441,8 @@ static void one_leaves_and_the_others_finish_their_lists(void **state)
     all_reduce(world);
 }
 
-static void destroying_lets_go_of_the_buffers(void **state)
+WORLD_TEST(destroying_lets_go_of_the_buffers)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     uv_thread_t thread;
     launch(world, 1, 3, handles);
@@ -478,9 +467,8 @@ static void poll_until_done(const pcclAsyncReduceOp_t *handle)
 }
 
 /* The peer does not await it. */
-static void destroying_keeps_the_result_of_a_success(void **state)
+WORLD_TEST(destroying_keeps_the_result_of_a_success)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     launch(world, 0, world->count, handles);
     for (int i = 0; i < world->count; i++)
@@ -523,9 +511,8 @@ static bool is_pending(struct world *world)
     return asking[0].pending;
 }
 
-static void destroying_sends_waiting_threads_out(void **state)
+WORLD_TEST(destroying_sends_waiting_threads_out)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     uv_thread_t awaiter, connecter;
     launch(world, 2, 3, handles);
@@ -553,9 +540,10 @@ static void run_master(struct world *world)
     assert_int_equal(pcclRunMaster(world->master), pcclSuccess);
 }
 
-static void a_new_connection_begins_anew(void **state)
+GROUP(start_two, end_world)
+
+WORLD_TEST(a_new_connection_begins_anew)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     bool done;
     launch(world, 0, 1, handles);
@@ -589,28 +577,4 @@ static void a_new_connection_begins_anew(void **state)
     assert_int_equal(info.local_world_size, 2);
     assert_true(shared_x[1][0] == contribution(0, 0) + contribution(0, 1));
     all_reduce(world);
-}
-
-int main(void)
-{
-    const struct CMUnitTest two[] = {
-        cmocka_unit_test(forty_two_and_forty_three_are_eighty_five),
-        cmocka_unit_test(a_new_connection_begins_anew),
-    };
-    const struct CMUnitTest three[] = {
-        cmocka_unit_test(peers_that_differ_are_told),
-        cmocka_unit_test(peers_that_quantize_differently_are_told),
-        cmocka_unit_test(a_hundred_at_once_in_any_order),
-        cmocka_unit_test(a_handle_can_be_polled),
-        cmocka_unit_test(what_is_given_up_fails_for_all),
-        cmocka_unit_test(one_thread_awaits_a_handle),
-        cmocka_unit_test(a_list_can_be_given_up),
-        cmocka_unit_test(a_list_can_be_given_up_at_any_time),
-        cmocka_unit_test(one_leaves_and_the_others_finish_their_lists),
-        cmocka_unit_test(destroying_lets_go_of_the_buffers),
-        cmocka_unit_test(destroying_keeps_the_result_of_a_success),
-        cmocka_unit_test(destroying_sends_waiting_threads_out),
-    };
-    int failed = cmocka_run_group_tests_name("two peers", two, start_two, end_world);
-    return failed + cmocka_run_group_tests_name("three peers", three, start_three, end_world);
 }

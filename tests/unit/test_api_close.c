@@ -2,12 +2,7 @@
  * pcclCloseCommunicator: callers inside are evicted, new ones are refused, and nothing is freed
  * before pcclDestroyCommunicator.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "api_support.h"
 
 #include <pthread.h>
@@ -79,14 +74,22 @@ static void check_refusals(pcclComm_t *comm)
     assert_int_equal(world, 7);
 }
 
-static void who_is_inside_is_sent_out(void **state)
+static int initialize(void **state)
+{
+    (void)state;
+    assert_int_equal(pcclCloseCommunicator(NULL), pcclNotInitialized);
+    return pcclInit() == pcclSuccess ? 0 : -1;
+}
+
+GROUP(initialize, NULL)
+
+TEST(who_is_inside_is_sent_out)
 {
     pcclMasterInstance_t *master = NULL;
     uint16_t port = 0;
     char address[64], waits[512] = "";
     pthread_t thread;
     int world = 0;
-    (void)state;
     assert_ok(pcclCreateMasterWithOptions("127.0.0.1:0", NULL, &master));
     assert_ok(pcclRunMaster(master));
     assert_ok(pcclMasterGetPort(master, &port));
@@ -114,25 +117,11 @@ static void who_is_inside_is_sent_out(void **state)
     assert_ok(pcclDestroyMaster(master));
 }
 
-static void from_any_state(void **state)
+TEST(from_any_state)
 {
-    (void)state;
     pcclComm_t *comm = create("127.0.0.1:1");
     assert_ok(pcclCloseCommunicator(comm));
     check_refusals(comm);
     assert_ok(pcclDestroyCommunicator(comm));
     assert_int_equal(pcclCloseCommunicator(NULL), pcclInvalidArgument);
-}
-
-static int initialize(void **state)
-{
-    (void)state;
-    assert_int_equal(pcclCloseCommunicator(NULL), pcclNotInitialized);
-    return pcclInit() == pcclSuccess ? 0 : -1;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(who_is_inside_is_sent_out), cmocka_unit_test(from_any_state)};
-    return cmocka_run_group_tests(tests, initialize, NULL);
 }

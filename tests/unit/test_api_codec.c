@@ -1,10 +1,5 @@
 /* pcclCreateCodec and pcclMeasureCodec: the codecs that exist, and the error that they report. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "pccl.h"
 
 #include <math.h>
@@ -30,9 +25,8 @@ static void is_refused(pcclResult_t result, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", pcclGetLastError(NULL), words);
 }
 
-static void codecs_that_there_are_not(void **state)
+TEST(codecs_that_there_are_not)
 {
-    (void)state;
     pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
     pcclQuantizationOptions_t codec = {pcclUint8, pcclQuantMinMax};
     is_refused(pcclCreateCodec(NULL, &codec), "NULL");
@@ -62,9 +56,8 @@ static void codecs_that_there_are_not(void **state)
     assert_int_equal(codec.algorithm, pcclQuantMinMax);
 }
 
-static void automatic_codecs(void **state)
+TEST(automatic_codecs)
 {
-    (void)state;
     const float value = 1;
     pcclCodecParams_t params = PCCL_CODEC_PARAMS_INIT;
     pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
@@ -103,9 +96,8 @@ static void automatic_codecs(void **state)
 }
 
 /* Equal codecs are equal values; others differ. */
-static void codecs_are_values(void **state)
+TEST(codecs_are_values)
 {
-    (void)state;
     pcclQuantizationOptions_t made[5 * 5 * 3 * 2];
     size_t count = 0;
     for (unsigned format = pcclQuantE4M3; format <= pcclQuantE2M1; format++)
@@ -124,9 +116,8 @@ static void codecs_are_values(void **state)
             assert_memory_not_equal(&made[i], &made[k], sizeof made[i]);
 }
 
-static void what_coding_costs(void **state)
+TEST(what_coding_costs)
 {
-    (void)state;
     static float values[COUNT];
     const pcclQuantizationOptions_t int4 = codec_of(pcclQuantInt4, 16), e3m0 = codec_of(pcclQuantE3M0, 256);
     pcclCodecError_t error = PCCL_CODEC_ERROR_INIT;
@@ -153,9 +144,8 @@ static void what_coding_costs(void **state)
     assert_int_equal(error.packed_bytes, 0);
 }
 
-static void what_cannot_be_measured(void **state)
+TEST(what_cannot_be_measured)
 {
-    (void)state;
     const float value = 1;
     const pcclQuantizationOptions_t int4 = codec_of(pcclQuantInt4, 16), bare = {pcclUint8, pcclQuantInt4},
                                     unknown = {pcclUint8, (pcclQuantizationAlgorithm_t)9};
@@ -169,14 +159,4 @@ static void what_cannot_be_measured(void **state)
     is_refused(pcclMeasureCodec(&int4, &value, 0, pcclDouble, &error), "int4 packs f16, bf16 and f32, not f64");
     error.size = 1;
     is_refused(pcclMeasureCodec(&int4, &value, 1, pcclFloat, &error), "PCCL_CODEC_ERROR_INIT");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codecs_that_there_are_not), cmocka_unit_test(automatic_codecs),
-        cmocka_unit_test(codecs_are_values),         cmocka_unit_test(what_coding_costs),
-        cmocka_unit_test(what_cannot_be_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

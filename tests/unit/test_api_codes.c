@@ -2,12 +2,7 @@
  * Every code that pccl.h promises for wrong arguments and wrong states, with its reason, and a
  * master in this process. Tests that need other processes are in tests/e2e.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include <pccl.h>
 
 #include <arpa/inet.h>
@@ -169,11 +164,10 @@ static pcclReduceDescriptor_t descriptor(uint64_t tag, size_t count)
         .count = count, .op = pcclSum, .tag = tag, .src_descriptor = {pcclInt32, pcclDistributionNone}};
 }
 
-/* ---- before pcclInit ---- */
+/* ---- before pcclInit: the first test, since pcclInit is never undone ---- */
 
-static void test_not_initialized(void **state)
+TEST(test_not_initialized)
 {
-    (void)state;
     pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = inetIPv4}, .port = 1}};
     pcclComm_t *comm = NULL;
     pcclReduceDescriptor_t reduce = descriptor(1, 1);
@@ -212,9 +206,8 @@ static void test_not_initialized(void **state)
     assert_fails(NULL, pcclAbortOperations(NULL), pcclNotInitialized, "pcclInit");
 }
 
-static void test_what_needs_no_init(void **state)
+TEST(test_what_needs_no_init)
 {
-    (void)state;
     char address[64];
     pcclBuildInfo_t info;
     pcclOptions_t *options = NULL;
@@ -227,18 +220,16 @@ static void test_what_needs_no_init(void **state)
     end_master(master);
 }
 
-static void test_init_twice(void **state)
+TEST(test_init_twice)
 {
-    (void)state;
     assert_ok(pcclInit());
     assert_ok(pcclInit());
 }
 
 /* ---- texts, logs, parameters ---- */
 
-static void test_error_strings(void **state)
+TEST(test_error_strings)
 {
-    (void)state;
     for (int i = 0; i <= pcclDrained; i++) {
         const char *text = pcclGetErrorString((pcclResult_t)i);
         assert_true(strlen(text) > 3 && text[strlen(text) - 1] != '.');
@@ -255,9 +246,8 @@ static void *read_last_error(void *argument)
     return (void *)(uintptr_t)(pcclGetLastError(NULL)[0] == 0);
 }
 
-static void test_last_error_is_of_the_thread(void **state)
+TEST(test_last_error_is_of_the_thread)
 {
-    (void)state;
     pthread_t thread;
     void *empty = NULL;
     assert_fails(NULL, pcclGetBuildInfo(NULL), pcclInvalidArgument, "pcclGetBuildInfo");
@@ -276,9 +266,8 @@ static void count_lines(pcclLogLevel_t level, const char *subsystem, const char 
     __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    (void)state;
     static int lines;
     char address[64];
     assert_fails(NULL, pcclSetLogLevel((pcclLogLevel_t)6), pcclInvalidArgument, "level");
@@ -304,9 +293,8 @@ static void test_log(void **state)
     assert_ok(pcclSetLogLevel(pcclLogNone));
 }
 
-static void test_parameters(void **state)
+TEST(test_parameters)
 {
-    (void)state;
     pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
     char value[1100];
     size_t count = pcclGetParameterCount();
@@ -337,9 +325,8 @@ static void test_parameters(void **state)
     assert_ok(pcclDestroyOptions(options));
 }
 
-static void test_options(void **state)
+TEST(test_options)
 {
-    (void)state;
     pcclOptions_t *options = NULL;
     char value[16];
     assert_fails(NULL, pcclCreateOptions(NULL), pcclInvalidArgument, "NULL");
@@ -370,9 +357,8 @@ static void test_options(void **state)
 
 /* ---- creation ---- */
 
-static void test_create(void **state)
+TEST(test_create)
 {
-    (void)state;
     static const char *const bad[] = {"", ",", "host:", "host:70000", "host:1,", "[::1", "1.2.3:5", "a b:1", "host:0"};
     pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = inetIPv4}, .port = 48148}};
     pcclComm_t *comm = NULL;
@@ -402,9 +388,8 @@ static void test_create(void **state)
     assert_fails(NULL, pcclDestroyCommunicator(NULL), pcclInvalidArgument, "NULL");
 }
 
-static void test_bad_environment(void **state)
+TEST(test_bad_environment)
 {
-    (void)state;
     pcclCommCreateParams_t params = {.master_address = {.inet = {.protocol = inetIPv4}, .port = 1}};
     ccoip_socket_address_t address = {.inet = {.protocol = inetIPv4}, .port = 1};
     pcclComm_t *comm = NULL;
@@ -421,9 +406,8 @@ static void test_bad_environment(void **state)
 
 /* ---- the master ---- */
 
-static void test_master(void **state)
+TEST(test_master)
 {
-    (void)state;
     pcclMasterInstance_t *master = NULL, *other = NULL;
     ccoip_socket_address_t address = {.inet = {.protocol = inetIPv4, .ipv4 = {{127, 0, 0, 1}}}, .port = 0};
     uint16_t port = 0;
@@ -477,9 +461,8 @@ static void test_master(void **state)
 
 /* ---- unconnected ---- */
 
-static void test_unconnected(void **state)
+TEST(test_unconnected)
 {
-    (void)state;
     pcclComm_t *comm = create("127.0.0.1:1", "");
     pcclReduceDescriptor_t reduce = descriptor(1, 1);
     pcclReduceOpDescriptor_t entry = {.descriptor = reduce};
@@ -530,9 +513,8 @@ static void test_unconnected(void **state)
 
 /* ---- alone ---- */
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
-    (void)state;
     char address[64];
     pcclMasterInstance_t *master = start_master(address, sizeof address);
     pcclComm_t *comm = create(address, "");
@@ -594,9 +576,8 @@ static void test_alone(void **state)
     end_master(master);
 }
 
-static void test_ids_and_names(void **state)
+TEST(test_ids_and_names)
 {
-    (void)state;
     pcclComm_t *comm = create("127.0.0.1:1", "");
     char id[PCCL_PEER_ID_SIZE], name[PCCL_PEER_NAME_SIZE] = "x";
     static const char zeros[] = "00000000000000000000000000000000";
@@ -615,9 +596,8 @@ static void test_ids_and_names(void **state)
     assert_ok(pcclDestroyCommunicator(comm));
 }
 
-static void test_describe_waits(void **state)
+TEST(test_describe_waits)
 {
-    (void)state;
     pcclComm_t *comm = create("127.0.0.1:1", "");
     char text[2] = "x";
     assert_fails(NULL, pcclDescribeWaits(NULL, text, sizeof text), pcclInvalidArgument, "NULL");
@@ -645,9 +625,8 @@ static void test_describe_waits(void **state)
 
 /* ---- shared state, alone ---- */
 
-static void test_shared_state(void **state)
+TEST(test_shared_state)
 {
-    (void)state;
     char address[64];
     pcclMasterInstance_t *master = start_master(address, sizeof address);
     pcclComm_t *comm = create(address, ""), *precise = NULL;
@@ -706,9 +685,8 @@ static void test_shared_state(void **state)
 
 /* ---- reductions of two ---- */
 
-static void test_reduce_arguments(void **state)
+TEST(test_reduce_arguments)
 {
-    (void)state;
     struct pair pair;
     int32_t send[4] = {1, 2, 3, 4}, recv[4] = {0};
     pcclAsyncReduceOp_t handle;
@@ -770,9 +748,8 @@ static void test_reduce_arguments(void **state)
     part_pair(&pair);
 }
 
-static void test_launched_and_not_awaited(void **state)
+TEST(test_launched_and_not_awaited)
 {
-    (void)state;
     struct pair pair;
     int32_t send = 1, recv = 0, recv_there = 0;
     pcclAsyncReduceOp_t handle, again = {(pcclComm_t *)&pair, 77}, theirs;
@@ -805,9 +782,8 @@ static void test_launched_and_not_awaited(void **state)
     part_pair(&pair);
 }
 
-static void test_list_arguments(void **state)
+TEST(test_list_arguments)
 {
-    (void)state;
     struct pair pair;
     int32_t send[2] = {1, 2}, recv[2] = {0};
     pcclReduceOpDescriptor_t entries[2] = {{&send[0], &recv[0], descriptor(1, 1)},
@@ -833,9 +809,8 @@ static void test_list_arguments(void **state)
     part_pair(&pair);
 }
 
-static void test_second_joint_call(void **state)
+TEST(test_second_joint_call)
 {
-    (void)state;
     const pcclSharedStateSyncStrategy_t strategy = PCCL_SHARED_STATE_SYNC_STRATEGY_ENFORCE_POPULAR;
     struct pair pair;
     struct background first;
@@ -878,9 +853,8 @@ static void test_second_joint_call(void **state)
     part_pair(&pair);
 }
 
-static void test_connect_twice(void **state)
+TEST(test_connect_twice)
 {
-    (void)state;
     struct background first;
     char address[64];
     bool pending = false;
@@ -900,9 +874,8 @@ static void test_connect_twice(void **state)
 }
 
 /* The master ends while calls run: codes by family, then all calls report why the communicator is unconnected. */
-static void test_master_ends(void **state)
+TEST(test_master_ends)
 {
-    (void)state;
     struct pair pair;
     struct background waiting;
     int32_t value = 5;
@@ -923,9 +896,8 @@ static void test_master_ends(void **state)
 }
 
 /* Operations that no caller awaits end with the communicator; operations in place restore their input. */
-static void test_destroy_with_operations(void **state)
+TEST(test_destroy_with_operations)
 {
-    (void)state;
     struct pair pair;
     int32_t values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     join_pair(&pair, "");
@@ -937,34 +909,4 @@ static void test_destroy_with_operations(void **state)
     part_pair(&pair);
     for (int i = 0; i < 8; i++)
         assert_int_equal(values[i], i + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_initialized), /* first: nothing here is undone */
-        cmocka_unit_test(test_what_needs_no_init),
-        cmocka_unit_test(test_init_twice),
-        cmocka_unit_test(test_error_strings),
-        cmocka_unit_test(test_last_error_is_of_the_thread),
-        cmocka_unit_test(test_log),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_create),
-        cmocka_unit_test(test_bad_environment),
-        cmocka_unit_test(test_master),
-        cmocka_unit_test(test_unconnected),
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_ids_and_names),
-        cmocka_unit_test(test_describe_waits),
-        cmocka_unit_test(test_shared_state),
-        cmocka_unit_test(test_reduce_arguments),
-        cmocka_unit_test(test_launched_and_not_awaited),
-        cmocka_unit_test(test_list_arguments),
-        cmocka_unit_test(test_second_joint_call),
-        cmocka_unit_test(test_connect_twice),
-        cmocka_unit_test(test_master_ends),
-        cmocka_unit_test(test_destroy_with_operations),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,6 @@
  * Members, groups, and errors of collectives through the public functions, with three peers in this process.
  * unit/api_matrix checks the results.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <stdlib.h>
@@ -79,9 +73,10 @@ static void barrier_thread(void *argument)
     barrier->result = pcclBarrier(NULL, barrier->comm, &barrier->info);
 }
 
-static void a_barrier_waits_for_all(void **state)
+GROUP(start_three, end_world)
+
+WORLD_TEST_IN(a_barrier_waits_for_all, update, NULL)
 {
-    struct world *world = *state;
     struct barrier barriers[PEERS];
     uv_thread_t threads[PEERS];
     pcclAsyncReduceOp_t handles[PEERS];
@@ -109,9 +104,8 @@ static void a_barrier_waits_for_all(void **state)
 
 /* ---- members ---- */
 
-static void members_are_in_the_order_of_their_admission(void **state)
+WORLD_TEST(members_are_in_the_order_of_their_admission)
 {
-    struct world *world = *state;
     pcclPeerId_t ids[PEERS];
     size_t count = 99;
     uint32_t rank = 99;
@@ -141,9 +135,8 @@ static void members_of(pcclComm_t *comm, pcclPeerId_t *ids)
 }
 
 /* One peer passes a list that differs from the members': all get the failure, and the next operation works. */
-static void a_wrong_list_fails_for_all(void **state)
+WORLD_TEST_IN(a_wrong_list_fails_for_all, update, NULL)
 {
-    struct world *world = *state;
     for (int wrong = 0, large = 0; large < 2; large += wrong, wrong = !wrong) {
         const size_t count = large ? LARGE : 3;
         struct launched launched = {0};
@@ -166,14 +159,13 @@ static void a_wrong_list_fails_for_all(void **state)
             assert_true(are_numbers(launched.input[i], count, i));
         }
         release(world, &launched);
-        a_barrier_waits_for_all(state);
+        a_barrier_waits_for_all(world);
         update_all(world);
     }
 }
 
-static void a_barrier_counts_on_a_list_if_one_is_given(void **state)
+WORLD_TEST(a_barrier_counts_on_a_list_if_one_is_given)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     pcclPeerId_t ids[PEERS];
     members_of(world->peers[0], ids);
@@ -199,9 +191,8 @@ static void refuse(struct world *world, pcclResult_t result, const char *words)
     assert_false(failure.launched);
 }
 
-static void an_all_reduce_is_awaited_for_a_limited_time(void **state)
+WORLD_TEST_IN(an_all_reduce_is_awaited_for_a_limited_time, update, NULL)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS];
     pcclCollectiveOptions_t options = tagged(5);
     int32_t given[PEERS] = {1, 20, 300}, got[PEERS] = {0};
@@ -239,9 +230,8 @@ static void an_all_reduce_is_awaited_for_a_limited_time(void **state)
     assert_null(handles[0].comm);
 }
 
-static void wrong_buffers_are_explained(void **state)
+WORLD_TEST(wrong_buffers_are_explained)
 {
-    struct world *world = *state;
     pcclComm_t *comm = world->peers[0];
     static int32_t x[40];
     const pcclDataType_t none = (pcclDataType_t)15;
@@ -283,9 +273,8 @@ static void refuse_reduction(struct world *world, pcclDataType_t datatype, pcclR
     refuse(world, pcclAllReduceWithOptions(x, y, 4, datatype, op, &options, world->peers[0], NULL), words);
 }
 
-static void reductions_that_do_not_fit_are_explained(void **state)
+WORLD_TEST(reductions_that_do_not_fit_are_explained)
 {
-    struct world *world = *state;
     refuse_reduction(world, pcclFloat, pcclAnd, 1, "and, or and xor require integers or bool, not floats");
     refuse_reduction(world, pcclFloat8E4M3FN, pcclXor, 1, "not floats");
     refuse_reduction(world, pcclBool, pcclAvg, 1, "average of bool is not supported");
@@ -299,9 +288,8 @@ static void reductions_that_do_not_fit_are_explained(void **state)
            "needs a factor: use pcclAllReduceWithOptions");
 }
 
-static void wrong_options_are_explained(void **state)
+WORLD_TEST_IN(wrong_options_are_explained, update, NULL)
 {
-    struct world *world = *state;
     pcclComm_t *comm = world->peers[0];
     int32_t x[4] = {0};
     struct {
@@ -339,12 +327,11 @@ static void wrong_options_are_explained(void **state)
     pcclOperationInfo_t info = {0};
     refuse(world, pcclBarrier(NULL, comm, &info), "PCCL_OPERATION_INFO_INIT");
     assert_int_equal(pcclBarrier(NULL, NULL, NULL), pcclInvalidArgument);
-    a_barrier_waits_for_all(state); /* nothing was launched */
+    a_barrier_waits_for_all(world); /* nothing was launched */
 }
 
-static void wrong_counts_are_explained(void **state)
+WORLD_TEST_IN(wrong_counts_are_explained, update, NULL)
 {
-    struct world *world = *state;
     pcclComm_t *comm = world->peers[0];
     static const size_t given[] = {4, 0, 5, 1}, far[] = {SIZE_MAX, 2, 8};
     int32_t x[20] = {0}, *y = x + 10;
@@ -365,12 +352,11 @@ static void wrong_counts_are_explained(void **state)
     options.counts = far; /* 9, if they were added without care */
     options.counts_length = 3;
     refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "do not add up to 9");
-    a_barrier_waits_for_all(state); /* nothing was launched */
+    a_barrier_waits_for_all(world); /* nothing was launched */
 }
 
-static void a_tag_and_a_handle_are_used_once(void **state)
+WORLD_TEST(a_tag_and_a_handle_are_used_once)
 {
-    struct world *world = *state;
     pcclAsyncReduceOp_t handles[PEERS], other;
     pcclCollectiveOptions_t options = tagged(11);
     pcclOperationInfo_t info = {0};
@@ -429,9 +415,8 @@ static pcclResult_t launch_difference(const struct world *world, const struct di
 }
 
 /* The arguments of peers are compared; all get a reason, nothing is lost, and the next operation works. */
-static void peers_that_differ_are_told(void **state)
+WORLD_TEST_IN(peers_that_differ_are_told, update, NULL)
 {
-    struct world *world = *state;
     static int32_t x[PEERS][PEERS * LARGE], y[PEERS][PEERS * LARGE];
     for (size_t which = 0; which < 2 * sizeof differences / sizeof *differences; which++) {
         const struct difference *difference = &differences[which / 2];
@@ -450,43 +435,15 @@ static void peers_that_differ_are_told(void **state)
                 assert_int_equal(x[i][k], value(i, k));
         }
         update_all(world);
-        a_barrier_waits_for_all(state);
+        a_barrier_waits_for_all(world);
         update_all(world);
     }
 }
 
 /* ---- alone ---- */
 
-static void alone_it_succeeds_only_if_that_is_wanted(void **state)
+WORLD_TEST(an_unconnected_communicator_says_so)
 {
-    struct world *world = *state;
-    pcclComm_t *comm = world->peers[0];
-    int32_t x[] = {1, 2, 3}, y[] = {0, 0, 0};
-    pcclPeerId_t ids[2];
-    pcclAsyncReduceOp_t handle;
-    pcclCollectiveOptions_t options = tagged(5);
-    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
-    size_t count;
-    assert_int_equal(pcclBroadcast(x, 3, pcclInt32, 0, &options, comm, &info), pcclTooFewPeers);
-    assert_int_equal(pcclAllGather(x, y, 3, pcclInt32, NULL, comm, &info), pcclTooFewPeers);
-    assert_int_equal(pcclBarrier(NULL, comm, &info), pcclTooFewPeers);
-    options.alone_ok = true;
-    assert_int_equal(pcclReduceScatterAsync(x, y, 3, pcclInt32, pcclAvg, &options, comm, &handle), pcclSuccess);
-    refuse(world, pcclBarrier(&options, comm, &info), "tag 5 is in use");
-    assert_int_equal(pcclAwaitOperation(&handle, 0, &info), pcclSuccess);
-    assert_true(info.world == 1 && info.rank == 0 && info.tag == 5 && info.tx_bytes == 0 && info.rx_bytes == 0);
-    assert_int_equal(pcclGetMembers(comm, ids, 1, &count, NULL), pcclSuccess);
-    options.members = ids;
-    options.member_count = 2; /* it counts on one that is not there */
-    ids[1] = ids[0];
-    ids[1].digits[0] = ids[1].digits[0] == '0' ? '1' : '0';
-    assert_int_equal(pcclBroadcast(x, 3, pcclInt32, 0, &options, comm, &info), pcclMembersChanged);
-    words_say(comm, "the only one left");
-}
-
-static void an_unconnected_communicator_says_so(void **state)
-{
-    struct world *world = *state;
     pcclComm_t *comm = create(world, "0");
     int32_t x[3] = {0};
     size_t count;
@@ -511,9 +468,8 @@ static void refused_group(struct world *world, const pcclPeerId_t *ids, uint32_t
     assert_null(group);
 }
 
-static void founding_a_group_refuses_bad_arguments(void **state)
+WORLD_TEST(founding_a_group_refuses_bad_arguments)
 {
-    struct world *world = *state;
     struct {
         pcclGroupOptions_t known;
         uint64_t later;
@@ -545,9 +501,36 @@ static void founding_a_group_refuses_bad_arguments(void **state)
     assert_int_equal(pcclCreateGroup(NULL, ids, 2, NULL, &group), pcclInvalidArgument);
 }
 
-static void a_group_of_one_outlives_its_communicator(void **state)
+GROUP(start_one, end_world)
+
+WORLD_TEST(alone_it_succeeds_only_if_that_is_wanted)
 {
-    struct world *world = *state;
+    pcclComm_t *comm = world->peers[0];
+    int32_t x[] = {1, 2, 3}, y[] = {0, 0, 0};
+    pcclPeerId_t ids[2];
+    pcclAsyncReduceOp_t handle;
+    pcclCollectiveOptions_t options = tagged(5);
+    pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
+    size_t count;
+    assert_int_equal(pcclBroadcast(x, 3, pcclInt32, 0, &options, comm, &info), pcclTooFewPeers);
+    assert_int_equal(pcclAllGather(x, y, 3, pcclInt32, NULL, comm, &info), pcclTooFewPeers);
+    assert_int_equal(pcclBarrier(NULL, comm, &info), pcclTooFewPeers);
+    options.alone_ok = true;
+    assert_int_equal(pcclReduceScatterAsync(x, y, 3, pcclInt32, pcclAvg, &options, comm, &handle), pcclSuccess);
+    refuse(world, pcclBarrier(&options, comm, &info), "tag 5 is in use");
+    assert_int_equal(pcclAwaitOperation(&handle, 0, &info), pcclSuccess);
+    assert_true(info.world == 1 && info.rank == 0 && info.tag == 5 && info.tx_bytes == 0 && info.rx_bytes == 0);
+    assert_int_equal(pcclGetMembers(comm, ids, 1, &count, NULL), pcclSuccess);
+    options.members = ids;
+    options.member_count = 2; /* it counts on one that is not there */
+    ids[1] = ids[0];
+    ids[1].digits[0] = ids[1].digits[0] == '0' ? '1' : '0';
+    assert_int_equal(pcclBroadcast(x, 3, pcclInt32, 0, &options, comm, &info), pcclMembersChanged);
+    words_say(comm, "the only one left");
+}
+
+WORLD_TEST(a_group_of_one_outlives_its_communicator)
+{
     pcclPeerId_t own;
     pcclComm_t *group, *inner;
     size_t count;
@@ -567,27 +550,4 @@ static void a_group_of_one_outlives_its_communicator(void **state)
     assert_int_equal(pcclBarrier(&options, group, NULL), pcclInvalidUsage);
     assert_non_null(strstr(pcclGetLastError(group), "destroyed"));
     assert_int_equal(pcclDestroyCommunicator(group), pcclSuccess);
-}
-
-int main(void)
-{
-    const struct CMUnitTest three[] = {
-        cmocka_unit_test(members_are_in_the_order_of_their_admission),
-        cmocka_unit_test_setup(wrong_counts_are_explained, update),
-        cmocka_unit_test_setup(an_all_reduce_is_awaited_for_a_limited_time, update),
-        cmocka_unit_test_setup(a_barrier_waits_for_all, update),
-        cmocka_unit_test_setup(a_wrong_list_fails_for_all, update),
-        cmocka_unit_test(a_barrier_counts_on_a_list_if_one_is_given),
-        cmocka_unit_test(wrong_buffers_are_explained),
-        cmocka_unit_test(reductions_that_do_not_fit_are_explained),
-        cmocka_unit_test_setup(wrong_options_are_explained, update),
-        cmocka_unit_test(a_tag_and_a_handle_are_used_once),
-        cmocka_unit_test_setup(peers_that_differ_are_told, update),
-        cmocka_unit_test(an_unconnected_communicator_says_so),
-        cmocka_unit_test(founding_a_group_refuses_bad_arguments),
-    };
-    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_succeeds_only_if_that_is_wanted),
-                                     cmocka_unit_test(a_group_of_one_outlives_its_communicator)};
-    int failed = cmocka_run_group_tests_name("three peers", three, start_three, end_world);
-    return failed + cmocka_run_group_tests_name("one peer", one, start_one, end_world);
 }

@@ -1,10 +1,4 @@
 /* pcclDrain: in handlers of signals, in the middle of calls, when there is no run, and at the wrong object. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <pthread.h>
@@ -40,9 +34,13 @@ static int world_now(pcclComm_t *comm)
     return count;
 }
 
-static void a_handler_in_the_middle_of_an_update(void **state)
+static int nobody(void **state) { return start_world(state, 0, "8192"); }
+static int one(void **state) { return start_world(state, 1, "8192"); }
+static int two(void **state) { return start_world(state, 2, "8192"); }
+static int three(void **state) { return start_world(state, 3, "8192"); }
+
+WORLD_TEST_IN(a_handler_in_the_middle_of_an_update, three, end_world)
 {
-    struct world *world = *state;
     struct call last = {.comm = world->peers[2]}, others[2];
     uv_thread_t thread, other_threads[2];
     handle_signals(world->peers[2]);
@@ -79,9 +77,8 @@ static void a_handler_in_the_middle_of_an_update(void **state)
 }
 
 /* Without extended results each call has the code of PCCL 1.0, and the precise one beside it. */
-static void codes(void **state)
+WORLD_TEST_IN(codes, two, end_world)
 {
-    struct world *world = *state;
     struct call other = {.comm = world->peers[1]};
     pcclFailure_t failure = PCCL_FAILURE_INIT;
     uv_thread_t thread;
@@ -99,9 +96,8 @@ static void codes(void **state)
         (void)sched_yield();
 }
 
-static void no_update_comes(void **state)
+WORLD_TEST_IN(no_update_comes, nobody, end_world)
 {
-    struct world *world = *state;
     pcclOptions_t *options;
     pcclComm_t *comm;
     assert_int_equal(pcclCreateOptions(&options), pcclSuccess);
@@ -126,9 +122,8 @@ static void connect_and_wait(void *argument)
 }
 
 /* Before connect, repeatedly, during connect, and on a closed communicator, a group and NULL. */
-static void wrong_moments(void **state)
+WORLD_TEST_IN(wrong_moments, one, end_world)
 {
-    struct world *world = *state;
     pcclComm_t *comm = create(world, "1");
     pcclLoop_t *loop = NULL;
     pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
@@ -198,9 +193,8 @@ static void run_program(void *argument)
     (void)pcclLoopEnd(loop);
 }
 
-static void a_loop_ends_behind_its_step(void **state)
+WORLD_TEST_IN(a_loop_ends_behind_its_step, two, end_world)
 {
-    const struct world *world = *state;
     struct program programs[2] = {{.comm = world->peers[0], .raises_at = 3}, {.comm = world->peers[1], .raises_at = 6}};
     uv_thread_t threads[2];
     handle_signals(programs[0].comm);
@@ -211,21 +205,4 @@ static void a_loop_ends_behind_its_step(void **state)
         assert_int_equal(programs[i].result, pcclDrained);
         assert_int_equal(programs[i].steps, programs[i].raises_at + 1);
     }
-}
-
-static int nobody(void **state) { return start_world(state, 0, "8192"); }
-static int one(void **state) { return start_world(state, 1, "8192"); }
-static int two(void **state) { return start_world(state, 2, "8192"); }
-static int three(void **state) { return start_world(state, 3, "8192"); }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_handler_in_the_middle_of_an_update, three, end_world),
-        cmocka_unit_test_setup_teardown(codes, two, end_world),
-        cmocka_unit_test_setup_teardown(no_update_comes, nobody, end_world),
-        cmocka_unit_test_setup_teardown(wrong_moments, one, end_world),
-        cmocka_unit_test_setup_teardown(a_loop_ends_behind_its_step, two, end_world),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,6 @@
  * Error feedback through the public functions, with three peers. The delivered sums and the residuals together equal
  * the input, after any failure in between.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include "kernels/reduce.h"
@@ -175,16 +169,18 @@ static void all_arrives_sooner_or_later(struct world *world, const struct sequen
     assert_true(missing > 0); /* otherwise nothing was packed, and the test proved nothing */
 }
 
+GROUP(start_three, end_world)
+
 /* Some of the 50 aborted operations may have been decided before. */
-static void sums_of_many(void **state)
+WORLD_TEST(sums_of_many)
 {
     const struct sequence s = {"int4", pcclQuantInt4, pcclFloat, pcclSum, COUNT, 1000, 20, false, false};
     aborted = 0;
-    all_arrives_sooner_or_later(*state, &s);
+    all_arrives_sooner_or_later(world, &s);
     assert_true(aborted > 0);
 }
 
-static void all_kinds(void **state)
+WORLD_TEST(all_kinds)
 {
     static const struct sequence sequences[] = {
         {"e3m0, average, in place", pcclQuantE3M0, pcclFloat, pcclAvg, COUNT, 60, 5, true, false},
@@ -196,12 +192,11 @@ static void all_kinds(void **state)
         {"through the master, f16", pcclQuantInt4, pcclFloat16, pcclSum, SHORT, 20, 7, false, false},
     };
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++)
-        all_arrives_sooner_or_later(*state, &sequences[i]);
+        all_arrives_sooner_or_later(world, &sequences[i]);
 }
 
-static void what_is_not_finite_is_not_kept(void **state)
+WORLD_TEST(what_is_not_finite_is_not_kept)
 {
-    struct world *world = *state;
     const struct sequence s = {"NaN", pcclQuantInt4, pcclFloat, pcclSum, COUNT, 1, 0, false, false};
     for (int i = 0; i < world->count; i++) {
         for (size_t k = 0; k < COUNT; k++)
@@ -215,9 +210,8 @@ static void what_is_not_finite_is_not_kept(void **state)
     }
 }
 
-static void it_is_handed_out_and_in(void **state)
+WORLD_TEST(it_is_handed_out_and_in)
 {
-    struct world *world = *state;
     const struct sequence s = {"", pcclQuantInt4, pcclFloat, pcclSum, COUNT, 1, 0, false, false};
     struct sequence other = s;
     static float first[PEERS][3 * COUNT];
@@ -264,9 +258,8 @@ static void it_is_handed_out_and_in(void **state)
     assert_memory_equal(first[0], results[0], sizeof first[0]);
 }
 
-static void what_has_none_is_explained(void **state)
+WORLD_TEST(what_has_none_is_explained)
 {
-    struct world *world = *state;
     pcclCollectiveOptions_t options = options_of(pcclQuantInt4, 9);
     assert_int_equal(
         pcclAllReduceWithOptions(inputs[0], results[0], COUNT, pcclFloat, pcclMax, &options, world->peers[0], NULL),
@@ -279,9 +272,10 @@ static void what_has_none_is_explained(void **state)
     words_say(world->peers[0], "feedback_mib");
 }
 
-static void alone_it_is_added(void **state)
+GROUP(start_one, end_world)
+
+WORLD_TEST(alone_it_is_added)
 {
-    struct world *world = *state;
     const float x[2] = {1, 2}, more[2] = {0.5f, -0.25f};
     float y[2];
     size_t count = 2;
@@ -294,17 +288,5 @@ static void alone_it_is_added(void **state)
     assert_true(y[0] == 0 && y[1] == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest three[] = {
-        cmocka_unit_test(sums_of_many),
-        cmocka_unit_test(all_kinds),
-        cmocka_unit_test(what_is_not_finite_is_not_kept),
-        cmocka_unit_test(it_is_handed_out_and_in),
-        cmocka_unit_test(what_has_none_is_explained),
-    };
-    const struct CMUnitTest two[] = {cmocka_unit_test(all_kinds)};
-    const struct CMUnitTest one[] = {cmocka_unit_test(alone_it_is_added)};
-    return cmocka_run_group_tests(three, start_three, end_world) + cmocka_run_group_tests(two, start_two, end_world) +
-           cmocka_run_group_tests(one, start_one, end_world);
-}
+GROUP(start_two, end_world)
+AGAIN(all_kinds)

@@ -1,10 +1,4 @@
 /* The loop of the public functions: invalid calls, effects of outcomes, and its end. python/loop tests faults. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <arpa/inet.h>
@@ -77,10 +71,12 @@ static void both(const struct world *world, void (*run)(void *), struct trainer 
     }
 }
 
-static void test_steps(void **state)
+static int start(void **state) { return start_world(state, 0, "8192"); }
+
+WORLD_TEST_IN(test_steps, start, end_world)
 {
     struct trainer trainers[2];
-    both(*state, train_thread, trainers);
+    both(world, train_thread, trainers);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(trainers[i].seen, STEPS);
         assert_int_equal(trainers[i].again, 0);
@@ -89,10 +85,10 @@ static void test_steps(void **state)
     }
 }
 
-static void test_a_step_that_is_begun_again(void **state)
+WORLD_TEST_IN(test_a_step_that_is_begun_again, start, end_world)
 {
     struct trainer trainers[2];
-    both(*state, train_with_a_failure, trainers);
+    both(world, train_with_a_failure, trainers);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(trainers[i].seen, STEPS + 1);
         assert_int_equal(trainers[i].again, 1);
@@ -100,9 +96,9 @@ static void test_a_step_that_is_begun_again(void **state)
     }
 }
 
-static void test_arguments(void **state)
+WORLD_TEST_IN(test_arguments, start, end_world)
 {
-    pcclComm_t *comm = create(*state, "1");
+    pcclComm_t *comm = create(world, "1");
     pcclLoop_t *loop = NULL;
     pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
     pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
@@ -137,9 +133,9 @@ static void test_arguments(void **state)
 }
 
 /* A single member; and a struct of a later version, whose additional members become 0. */
-static void test_outcomes(void **state)
+WORLD_TEST_IN(test_outcomes, start, end_world)
 {
-    pcclComm_t *comm = create(*state, "1");
+    pcclComm_t *comm = create(world, "1");
     pcclLoop_t *loop = NULL;
     pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
     struct {
@@ -208,10 +204,10 @@ static void train_with_a_mistake(void *argument)
     (void)pcclLoopEnd(loop);
 }
 
-static void test_a_mistake_of_one_of_two(void **state)
+WORLD_TEST_IN(test_a_mistake_of_one_of_two, start, end_world)
 {
     struct trainer trainers[2];
-    both(*state, train_with_a_mistake, trainers);
+    both(world, train_with_a_mistake, trainers);
     assert_int_equal(trainers[0].mistake, pcclInvalidArgument);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(trainers[i].seen, STEPS + 1);
@@ -221,9 +217,9 @@ static void test_a_mistake_of_one_of_two(void **state)
     }
 }
 
-static void test_too_few_peers(void **state)
+WORLD_TEST_IN(test_too_few_peers, start, end_world)
 {
-    pcclComm_t *comm = create(*state, "0");
+    pcclComm_t *comm = create(world, "0");
     pcclLoop_t *loop = NULL;
     pcclLoopOptions_t options = PCCL_LOOP_OPTIONS_INIT;
     pcclLoopStep_t step = PCCL_LOOP_STEP_INIT;
@@ -235,10 +231,9 @@ static void test_too_few_peers(void **state)
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
 }
 
-static void test_nobody_at_the_address(void **state)
+TEST_IN(test_nobody_at_the_address, start, end_world)
 {
     struct world nowhere = {.count = 0};
-    (void)state;
     (void)snprintf(nowhere.address, sizeof nowhere.address, "127.0.0.1:1");
     pcclComm_t *comm = create(&nowhere, "0");
     pcclLoop_t *loop = NULL;
@@ -260,10 +255,9 @@ static void turn_away(void *argument)
 }
 
 /* connect_ms also limits a single attempt, whose own limit is 30 s. */
-static void test_nobody_answers(void **state)
+TEST(test_nobody_answers)
 {
     struct world busy = {.count = 0};
-    (void)state;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -309,10 +303,10 @@ static void wait_until_in_run(const pcclComm_t *comm)
 }
 
 /* Closing or destroying the communicator ends a loop that waits for peers. */
-static void test_another_thread_ends_it(void **state)
+WORLD_TEST_IN(test_another_thread_ends_it, start, end_world)
 {
     for (int destroys = 0; destroys < 2; destroys++) {
-        struct trainer trainer = {.comm = create(*state, "0")};
+        struct trainer trainer = {.comm = create(world, "0")};
         uv_thread_t thread;
         assert_int_equal(uv_thread_create(&thread, next_thread, &trainer), 0);
         wait_until_in_run(trainer.comm);
@@ -343,10 +337,9 @@ static bool has_failed_to_connect(const pcclComm_t *comm)
 }
 
 /* Closing the communicator between two attempts to enter the run ends the loop, too. */
-static void test_another_thread_ends_the_attempts(void **state)
+TEST_IN(test_another_thread_ends_the_attempts, start, end_world)
 {
     struct world nowhere = {.count = 0};
-    (void)state;
     (void)snprintf(nowhere.address, sizeof nowhere.address, "127.0.0.1:1");
     struct trainer trainer = {.comm = create(&nowhere, "0")};
     uv_thread_t thread;
@@ -358,23 +351,4 @@ static void test_another_thread_ends_the_attempts(void **state)
     assert_int_equal(trainer.result, pcclInvalidUsage);
     assert_true(trainer.says_closed);
     assert_int_equal(pcclDestroyCommunicator(trainer.comm), pcclSuccess);
-}
-
-static int start(void **state) { return start_world(state, 0, "8192"); }
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_steps, start, end_world),
-        cmocka_unit_test_setup_teardown(test_a_step_that_is_begun_again, start, end_world),
-        cmocka_unit_test_setup_teardown(test_arguments, start, end_world),
-        cmocka_unit_test_setup_teardown(test_outcomes, start, end_world),
-        cmocka_unit_test_setup_teardown(test_a_mistake_of_one_of_two, start, end_world),
-        cmocka_unit_test_setup_teardown(test_too_few_peers, start, end_world),
-        cmocka_unit_test_setup_teardown(test_nobody_at_the_address, start, end_world),
-        cmocka_unit_test(test_nobody_answers),
-        cmocka_unit_test_setup_teardown(test_another_thread_ends_it, start, end_world),
-        cmocka_unit_test_setup_teardown(test_another_thread_ends_the_attempts, start, end_world),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,6 @@
  * in bulk, packed. Launched by functions, as structs, in lists and coalesced. One driver, and one reference
  * (collectives_reference.h). Faults are in tests/e2e and tests/rig.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #define PEERS 17
 #include "api_world.h"
 #include "collectives_reference.h"
@@ -594,53 +588,37 @@ static void in_bulk(const struct world *world)
     run_table();
 }
 
+GROUP(start_tiny, end_world)
+
 /* The world grows: alone, along the ring of two, and directly. */
-static void through_the_master_and_in_bulk(void **state)
+WORLD_TEST(through_the_master_and_in_bulk)
 {
     static const int worlds[] = {1, 2, 3, 5};
     for (int i = 0; i < 4; i++) {
-        grow(*state, worlds[i]);
-        const struct team team = team_of_all(*state, "through the master", true);
+        grow(world, worlds[i]);
+        const struct team team = team_of_all(world, "through the master", true);
         add_table(&team, small, SMALL_COUNTS, 1);
         run_table();
         if (worlds[i] == 2 || worlds[i] == 3)
-            in_bulk(*state);
-    }
-}
-
-static void from_peer_to_peer(void **state)
-{
-    for (int count = 2; count <= 5; count += 1 + count / 3) {
-        grow(*state, count);
-        const struct team team = team_of_all(*state, "from peer to peer", false);
-        add_table(&team, small, SMALL_COUNTS, 1);
-        run_table();
+            in_bulk(world);
     }
 }
 
 /* In lists, each entry is an operation; coalesced, all are one. */
-static void at_once(void **state)
+WORLD_TEST(at_once)
 {
     for (int tiny = 0; tiny < 2; tiny++) {
-        const struct team team = team_of_all(*state, "in a list", tiny);
+        const struct team team = team_of_all(world, "in a list", tiny);
         add_table(&team, tiny ? small : large, tiny ? (size_t)SMALL_COUNTS : LARGE_COUNTS, tiny ? 5 : 17);
         run_at_once(false);
     }
     for (int tiny = 0; tiny < 2; tiny++) {
-        const struct team team = team_of_all(*state, "coalesced", tiny);
+        const struct team team = team_of_all(world, "coalesced", tiny);
         for (size_t t = 0; t < DATATYPES; t++)
             add_cells(&team, row_of(pcclCollectiveAllReduce), &datatypes[t], tiny ? small : large,
                       tiny ? (size_t)SMALL_COUNTS : LARGE_COUNTS, tiny ? 1 : 5);
         run_at_once(true);
     }
-}
-
-static void along_a_ring_of_many(void **state)
-{
-    static const size_t counts[] = {1, 40, 700};
-    const struct team team = team_of_all(*state, "along the ring", false);
-    add_table(&team, counts, 3, 11);
-    run_table();
 }
 
 /* ---- groups ---- */
@@ -660,10 +638,9 @@ static void found(void *argument)
 }
 
 /* A group of three of five, whose ranks in the group differ from those in the run, for any order of the list. */
-static void in_a_group(void **state)
+WORLD_TEST(in_a_group)
 {
     static const int places[] = {1, 2, 4}; /* in the order of their ranks */
-    struct world *world = *state;
     pcclPeerId_t ids[3];
     struct founding foundings[3];
     uv_thread_t threads[3];
@@ -687,16 +664,24 @@ static void in_a_group(void **state)
         assert_int_equal(pcclDestroyCommunicator(foundings[i].group), pcclSuccess);
 }
 
-int main(void)
+GROUP(start_direct, end_world)
+
+WORLD_TEST(from_peer_to_peer)
 {
-    const struct CMUnitTest tiny[] = {
-        cmocka_unit_test(through_the_master_and_in_bulk),
-        cmocka_unit_test(at_once),
-        cmocka_unit_test(in_a_group),
-    };
-    const struct CMUnitTest direct[] = {cmocka_unit_test(from_peer_to_peer)};
-    const struct CMUnitTest ring[] = {cmocka_unit_test(along_a_ring_of_many)};
-    int failed = cmocka_run_group_tests_name("with a master that reduces", tiny, start_tiny, end_world);
-    failed += cmocka_run_group_tests_name("with a master that does not", direct, start_direct, end_world);
-    return failed + cmocka_run_group_tests_name("seventeen", ring, start_ring, end_world);
+    for (int count = 2; count <= 5; count += 1 + count / 3) {
+        grow(world, count);
+        const struct team team = team_of_all(world, "from peer to peer", false);
+        add_table(&team, small, SMALL_COUNTS, 1);
+        run_table();
+    }
+}
+
+GROUP(start_ring, end_world)
+
+WORLD_TEST(along_a_ring_of_many)
+{
+    static const size_t counts[] = {1, 40, 700};
+    const struct team team = team_of_all(world, "along the ring", false);
+    add_table(&team, counts, 3, 11);
+    run_table();
 }

@@ -2,12 +2,6 @@
  * pcclStart and pcclPerform: operations as structs, by three peers here; refused and ignored members. Results are in
  * unit/api_matrix and unit/api_blobs.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <stdlib.h>
@@ -123,9 +117,10 @@ static void start(const struct world *world, struct given *given, int peer)
     memset(given->parts, 0xff, sizeof given->parts);
 }
 
-static void a_send_meets_a_receive(void **state)
+GROUP(start_three, end_world)
+
+WORLD_TEST(a_send_meets_a_receive)
 {
-    struct world *world = *state;
     struct given sent, got;
     arrange(&sent, pcclCollectiveSend, 0);
     arrange(&got, pcclCollectiveRecv, ROOT);
@@ -163,9 +158,8 @@ static void perform_thread(void *argument)
     performed->result = pcclPerform(&performed->given.operation, performed->comm, &performed->info);
 }
 
-static void performing_waits_and_tells_what_became_of_it(void **state)
+WORLD_TEST(performing_waits_and_tells_what_became_of_it)
 {
-    struct world *world = *state;
     struct performed performed[PEERS] = {0};
     uv_thread_t threads[PEERS];
     for (int i = 0; i < PEERS; i++) {
@@ -191,9 +185,8 @@ static void performing_waits_and_tells_what_became_of_it(void **state)
     }
 }
 
-static void members_that_a_kind_does_not_use_are_ignored(void **state)
+WORLD_TEST(members_that_a_kind_does_not_use_are_ignored)
 {
-    struct world *world = *state;
     struct given given[PEERS];
     const pcclCollective_t kinds[] = {pcclCollectiveBarrier, pcclCollectiveAllGatherV, pcclCollectiveAllGather};
     for (int k = 0; k < 3; k++) {
@@ -227,9 +220,8 @@ static void refuse(const struct world *world, const pcclOperation_t *operation, 
     assert_int_equal(info.world, 0);
 }
 
-static void what_is_wrong_is_explained(void **state)
+WORLD_TEST(what_is_wrong_is_explained)
 {
-    struct world *world = *state;
     struct given given;
     pcclOperation_t *operation = &given.operation;
     pcclOperationInfo_t info = PCCL_OPERATION_INFO_INIT;
@@ -282,12 +274,11 @@ static void what_is_wrong_is_explained(void **state)
     info.size = 1;
     assert_int_equal(pcclPerform(operation, comm, &info), pcclInvalidArgument);
     words_say(comm, "PCCL_OPERATION_INFO_INIT");
-    members_that_a_kind_does_not_use_are_ignored(state); /* nothing was launched with this tag */
+    members_that_a_kind_does_not_use_are_ignored(world); /* nothing was launched with this tag */
 }
 
-static void a_refusal_leaves_blobs_as_they_are(void **state)
+WORLD_TEST(a_refusal_leaves_blobs_as_they_are)
 {
-    const struct world *world = *state;
     struct given given;
     pcclOperationInfo_t info = {.size = 1};
     const size_t counts[] = {1};
@@ -309,41 +300,11 @@ struct later {
     uint64_t unknown;
 };
 
-static void a_later_struct_is_understood_or_refused(void **state)
-{
-    struct world *world = *state;
-    struct given given;
-    struct later later = {.unknown = 1};
-    arrange(&given, pcclCollectiveAllReduce, 0);
-    given.options.alone_ok = true;
-    later.known = given.operation;
-    later.known.size = sizeof later;
-    refuse(world, &later.known, "members that this version of the library does not know");
-    later.unknown = 0;
-    assert_int_equal(pcclPerform(&later.known, world->peers[0], NULL), pcclSuccess);
-    assert_int_equal(given.output[COUNT - 1], 1);
-}
-
-static void alone_or_unconnected_a_peer_is_told(void **state)
-{
-    struct world *world = *state;
-    struct given given;
-    pcclComm_t *unconnected = create(world, "0");
-    arrange(&given, pcclCollectiveAllReduce, 0);
-    assert_int_equal(pcclStart(&given.operation, unconnected, &given.handle), pcclInvalidUsage);
-    assert_int_equal(pcclPerform(&given.operation, unconnected, NULL), pcclInvalidUsage);
-    assert_int_equal(pcclDestroyCommunicator(unconnected), pcclSuccess);
-    assert_int_equal(pcclStart(&given.operation, world->peers[0], &given.handle), pcclTooFewPeers);
-    assert_int_equal(pcclPerform(&given.operation, world->peers[0], NULL), pcclTooFewPeers);
-    assert_null(given.handle.comm);
-}
-
 /* ---- failures ---- */
 
 /* The other peers fail with unchanged send buffers, and can start the same struct again. */
-static void when_a_peer_leaves_the_others_can_start_again(void **state)
+WORLD_TEST(when_a_peer_leaves_the_others_can_start_again)
 {
-    struct world *world = *state;
     static float values[PEERS][LARGE];
     pcclOperation_t operations[PEERS];
     pcclAsyncReduceOp_t handles[PEERS];
@@ -379,9 +340,20 @@ static void replace_master(struct world *world)
     assert_int_equal(pcclRunMaster(world->master), pcclSuccess);
 }
 
-static void outcomes_are_kept_when_a_peer_connects_again(void **state)
+WORLD_TEST(a_list_has_no_sends)
 {
-    struct world *world = *state;
+    struct given given;
+    for (int kind = pcclCollectiveSend; kind < KINDS; kind++) {
+        arrange(&given, (pcclCollective_t)kind, 0);
+        assert_int_equal(pcclRunOperations(&given.operation, 1, NULL, world->peers[0]), pcclInvalidArgument);
+        words_say(world->peers[0], "entry 0: a send or receive cannot be part of a list");
+    }
+}
+
+GROUP(start_three, end_world)
+
+WORLD_TEST(outcomes_are_kept_when_a_peer_connects_again)
+{
     struct given ended[PEERS], barriers[PEERS], undecided;
     for (int i = 0; i < PEERS; i++) {
         arrange(&ended[i], pcclCollectiveAllGather, i);
@@ -407,34 +379,31 @@ static void outcomes_are_kept_when_a_peer_connects_again(void **state)
     check(world, &ended[1], pcclCollectiveAllGather, 1);
 }
 
-static void a_list_has_no_sends(void **state)
+GROUP(start_one, end_world)
+
+WORLD_TEST(a_later_struct_is_understood_or_refused)
 {
-    struct world *world = *state;
     struct given given;
-    for (int kind = pcclCollectiveSend; kind < KINDS; kind++) {
-        arrange(&given, (pcclCollective_t)kind, 0);
-        assert_int_equal(pcclRunOperations(&given.operation, 1, NULL, world->peers[0]), pcclInvalidArgument);
-        words_say(world->peers[0], "entry 0: a send or receive cannot be part of a list");
-    }
+    struct later later = {.unknown = 1};
+    arrange(&given, pcclCollectiveAllReduce, 0);
+    given.options.alone_ok = true;
+    later.known = given.operation;
+    later.known.size = sizeof later;
+    refuse(world, &later.known, "members that this version of the library does not know");
+    later.unknown = 0;
+    assert_int_equal(pcclPerform(&later.known, world->peers[0], NULL), pcclSuccess);
+    assert_int_equal(given.output[COUNT - 1], 1);
 }
 
-int main(void)
+WORLD_TEST(alone_or_unconnected_a_peer_is_told)
 {
-    const struct CMUnitTest together[] = {
-        cmocka_unit_test(a_send_meets_a_receive),
-        cmocka_unit_test(performing_waits_and_tells_what_became_of_it),
-        cmocka_unit_test(members_that_a_kind_does_not_use_are_ignored),
-        cmocka_unit_test(what_is_wrong_is_explained),
-        cmocka_unit_test(a_refusal_leaves_blobs_as_they_are),
-        cmocka_unit_test(a_list_has_no_sends),
-        cmocka_unit_test(when_a_peer_leaves_the_others_can_start_again),
-    };
-    const struct CMUnitTest alone[] = {
-        cmocka_unit_test(a_later_struct_is_understood_or_refused),
-        cmocka_unit_test(alone_or_unconnected_a_peer_is_told),
-    };
-    const struct CMUnitTest restarted[] = {cmocka_unit_test(outcomes_are_kept_when_a_peer_connects_again)};
-    return cmocka_run_group_tests(together, start_three, end_world) +
-           cmocka_run_group_tests(restarted, start_three, end_world) +
-           cmocka_run_group_tests(alone, start_one, end_world);
+    struct given given;
+    pcclComm_t *unconnected = create(world, "0");
+    arrange(&given, pcclCollectiveAllReduce, 0);
+    assert_int_equal(pcclStart(&given.operation, unconnected, &given.handle), pcclInvalidUsage);
+    assert_int_equal(pcclPerform(&given.operation, unconnected, NULL), pcclInvalidUsage);
+    assert_int_equal(pcclDestroyCommunicator(unconnected), pcclSuccess);
+    assert_int_equal(pcclStart(&given.operation, world->peers[0], &given.handle), pcclTooFewPeers);
+    assert_int_equal(pcclPerform(&given.operation, world->peers[0], NULL), pcclTooFewPeers);
+    assert_null(given.handle.comm);
 }

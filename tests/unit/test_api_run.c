@@ -2,12 +2,6 @@
  * Lists of operations of all kinds through the public functions: three peers here, of which some
  * leave.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <stdlib.h>
@@ -249,9 +243,10 @@ static void all_run(struct world *world)
 
 /* ---- all are there ---- */
 
-static void every_kind_in_one_list(void **state)
+GROUP(start_three, end_world)
+
+WORLD_TEST(every_kind_in_one_list)
 {
-    struct world *world = *state;
     for (int round = 0; round < 5; round++)
         all_run(world);
 }
@@ -270,9 +265,8 @@ struct later {
     uint64_t unknown;
 };
 
-static void what_is_wrong_is_explained(void **state)
+WORLD_TEST(what_is_wrong_is_explained)
 {
-    struct world *world = *state;
     pcclComm_t *comm = world->peers[0];
     struct list list = make_list(world, 0, SMALL, 4);
     pcclOperation_t *entries = list.entries;
@@ -337,9 +331,8 @@ static void what_is_wrong_is_explained(void **state)
     all_run(world); /* nothing was launched */
 }
 
-static void a_list_with_a_mismatch_ends_for_all(void **state)
+WORLD_TEST(a_list_with_a_mismatch_ends_for_all)
 {
-    struct world *world = *state;
     struct list lists[PEERS];
     uv_thread_t threads[PEERS];
     for (int i = 0; i < PEERS; i++) {
@@ -382,9 +375,8 @@ static void leave(struct world *world, struct list lists[2], size_t steps, const
     release(&third);
 }
 
-static void the_others_rebuild_and_finish(void **state)
+WORLD_TEST(the_others_rebuild_and_finish)
 {
-    struct world *world = *state;
     for (size_t steps = 0; steps < ENTRIES; steps++) {
         struct list lists[2];
         leave(world, lists, steps, (const enum conduct[]){REBUILDS, REBUILDS}, steps % 2 ? LARGE : SMALL);
@@ -398,9 +390,8 @@ static void the_others_rebuild_and_finish(void **state)
     }
 }
 
-static void without_rebuild_the_members_have_changed(void **state)
+WORLD_TEST(without_rebuild_the_members_have_changed)
 {
-    struct world *world = *state;
     for (size_t steps = 0; steps < ENTRIES; steps += 3) {
         struct list lists[2];
         leave(world, lists, steps, (const enum conduct[]){HAS_NO_REBUILD, HAS_NO_REBUILD}, LARGE);
@@ -420,7 +411,7 @@ static void without_rebuild_the_members_have_changed(void **state)
 }
 
 /* The rebuild fails at one of the two: all get the failure, and no peer waits for the absent one. */
-static void who_cannot_rebuild_ends_the_list_for_all(void **state)
+WORLD_TEST(who_cannot_rebuild_ends_the_list_for_all)
 {
     static const struct {
         enum conduct conduct;
@@ -435,7 +426,6 @@ static void who_cannot_rebuild_ends_the_list_for_all(void **state)
          "a different member list"},
         {ABORTS, pcclRankConnectionLost, "aborted", "aborted"},
     };
-    struct world *world = *state;
     for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
         struct list lists[2];
         int wrong = (int)(c % 2);
@@ -457,9 +447,8 @@ static void who_cannot_rebuild_ends_the_list_for_all(void **state)
 }
 
 /* A peer closes its communicator while it rebuilds: its list ends, and the other peer's too, which is then alone. */
-static void who_closes_its_communicator_ends_its_list(void **state)
+WORLD_TEST(who_closes_its_communicator_ends_its_list)
 {
-    struct world *world = *state;
     struct list lists[2];
     leave(world, lists, 0, (const enum conduct[]){REBUILDS, CLOSES}, LARGE);
     assert_int_equal(lists[1].result, pcclRankConnectionLost);
@@ -473,9 +462,10 @@ static void who_closes_its_communicator_ends_its_list(void **state)
 
 /* ---- alone ---- */
 
-static void who_is_left_alone_finishes_alone_if_that_is_wanted(void **state)
+GROUP(start_one, end_world)
+
+WORLD_TEST(who_is_left_alone_finishes_alone_if_that_is_wanted)
 {
-    struct world *world = *state;
     for (int round = 0; round < 2; round++) {
         uv_thread_t thread;
         struct list list = make_list(world, 0, LARGE, 1 + 7 * (uint32_t)round);
@@ -490,9 +480,8 @@ static void who_is_left_alone_finishes_alone_if_that_is_wanted(void **state)
     }
 }
 
-static void an_unconnected_communicator_says_so(void **state)
+WORLD_TEST(an_unconnected_communicator_says_so)
 {
-    struct world *world = *state;
     pcclComm_t *comm = create(world, "0");
     pcclOperation_t entry = PCCL_OPERATION_INIT;
     entry.collective = pcclCollectiveBarrier;
@@ -500,23 +489,4 @@ static void an_unconnected_communicator_says_so(void **state)
     words_say(comm, "not connected");
     assert_int_equal(pcclDestroyCommunicator(comm), pcclSuccess);
     assert_int_equal(pcclRunOperations(&entry, 1, NULL, world->peers[0]), pcclTooFewPeers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest three[] = {
-        cmocka_unit_test(every_kind_in_one_list),
-        cmocka_unit_test(what_is_wrong_is_explained),
-        cmocka_unit_test(a_list_with_a_mismatch_ends_for_all),
-        cmocka_unit_test(the_others_rebuild_and_finish),
-        cmocka_unit_test(without_rebuild_the_members_have_changed),
-        cmocka_unit_test(who_cannot_rebuild_ends_the_list_for_all),
-        cmocka_unit_test(who_closes_its_communicator_ends_its_list),
-    };
-    const struct CMUnitTest one[] = {
-        cmocka_unit_test(an_unconnected_communicator_says_so),
-        cmocka_unit_test(who_is_left_alone_finishes_alone_if_that_is_wanted),
-    };
-    int failed = cmocka_run_group_tests_name("three peers", three, start_three, end_world);
-    return failed + cmocka_run_group_tests_name("one peer", one, start_one, end_world);
 }

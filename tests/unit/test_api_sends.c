@@ -2,12 +2,6 @@
  * Sends and receives through the public functions: up to three peers, with payloads that go through the master and
  * payloads that do not.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "api_world.h"
 
 #include <stdlib.h>
@@ -76,10 +70,11 @@ static const char *short_id(const struct world *world, int peer)
 
 /* ---- arrivals ---- */
 
+GROUP(start_three, end_world)
+
 /* Several of one tag in both directions, awaited in another order than launched, of every length. */
-static void sends_meet_receives_in_the_order_of_launches(void **state)
+WORLD_TEST(sends_meet_receives_in_the_order_of_launches)
 {
-    struct world *world = *state;
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         pcclAsyncReduceOp_t out[2][FLIGHT], in[2][FLIGHT];
         int32_t *sent[2][FLIGHT], *got[2][FLIGHT];
@@ -114,9 +109,8 @@ static void sends_meet_receives_in_the_order_of_launches(void **state)
 }
 
 /* Other tags, and other operations of the same tag, are apart. */
-static void tags_are_apart(void **state)
+WORLD_TEST(tags_are_apart)
 {
-    struct world *world = *state;
     int32_t a = 1, b = 2, x = 0, y = 0;
     pcclAsyncReduceOp_t handles[4];
     pcclCollectiveOptions_t one = tagged(1), other = tagged(2);
@@ -137,9 +131,8 @@ static void tags_are_apart(void **state)
 }
 
 /* The most sends that may be held wait for a peer that does not receive; one more is refused, and then all arrive. */
-static void a_window_of_sends_waits_for_the_receiver(void **state)
+WORLD_TEST(a_window_of_sends_waits_for_the_receiver)
 {
-    struct world *world = *state;
     static pcclAsyncReduceOp_t handles[WINDOW];
     static int32_t sent[WINDOW];
     pcclAsyncReduceOp_t more;
@@ -179,9 +172,8 @@ static bool received(struct world *world, uint32_t at, uint32_t from, size_t cou
 }
 
 /* The senders take turns, no matter how much each has sent before, and the sends of one peer arrive in order. */
-static void whoever_sends_is_received(void **state)
+WORLD_TEST(whoever_sends_is_received)
 {
-    struct world *world = *state;
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         pcclAsyncReduceOp_t out[FLIGHT];
         int32_t *sent[FLIGHT];
@@ -212,9 +204,8 @@ static void whoever_sends_is_received(void **state)
 }
 
 /* Several receives are open before any peer has sent; a receive that names its peer is independent of them. */
-static void open_receives_wait_for_whoever_comes(void **state)
+WORLD_TEST(open_receives_wait_for_whoever_comes)
 {
-    struct world *world = *state;
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         pcclAsyncReduceOp_t in[FLIGHT], out[FLIGHT];
         int32_t *sent[FLIGHT], *got[FLIGHT];
@@ -246,9 +237,8 @@ static void open_receives_wait_for_whoever_comes(void **state)
  * A receive without a matching send is aborted alone. A send that its source has aborted is skipped, or, if the
  * receiver has not learned of its end, met once (PROTOCOL 16.6): then the outcome reports it.
  */
-static void what_is_given_up_meets_nobody(void **state)
+WORLD_TEST(what_is_given_up_meets_nobody)
 {
-    struct world *world = *state;
     const size_t lengths[] = {1, LARGE};
     for (size_t i = 0; i < 2; i++) {
         int32_t *first = numbers(lengths[i], 1), *second = numbers(lengths[i], 2);
@@ -267,9 +257,8 @@ static void what_is_given_up_meets_nobody(void **state)
 }
 
 /* A send that does not match the receive fails at both ends with the difference as the reason. */
-static void what_does_not_fit_is_told(void **state)
+WORLD_TEST(what_does_not_fit_is_told)
 {
-    struct world *world = *state;
     static int32_t sent[LARGE], got[LARGE];
     const size_t rows[][2] = {{5, 6}, {5, LARGE}, {LARGE, 5}, {LARGE, LARGE - 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -283,9 +272,8 @@ static void what_does_not_fit_is_told(void **state)
 
 /* ---- sends that do not arrive ---- */
 
-static void the_two_ends_must_agree(void **state)
+WORLD_TEST(the_two_ends_must_agree)
 {
-    struct world *world = *state;
     static int32_t sent[LARGE], got[LARGE];
     const struct {
         size_t sent, wanted;
@@ -306,9 +294,8 @@ static void the_two_ends_must_agree(void **state)
     assert_int_equal(pcclAwaitOperation(&in, UINT32_MAX, NULL), pcclSuccess);
 }
 
-static void bad_arguments_are_explained(void **state)
+WORLD_TEST(bad_arguments_are_explained)
 {
-    struct world *world = *state;
     int32_t x[4] = {0};
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     const struct {
@@ -341,9 +328,8 @@ static void bad_arguments_are_explained(void **state)
     assert_int_equal(pcclSendAsync(x, 4, pcclInt32, 1, NULL, world->peers[0], NULL), pcclInvalidArgument);
 }
 
-static void an_abort_ends_it_at_both_ends(void **state)
+WORLD_TEST(an_abort_ends_it_at_both_ends)
 {
-    struct world *world = *state;
     static int32_t sent[LARGE], got[LARGE];
     const size_t lengths[] = {1, LARGE};
     for (size_t i = 0; i < 2; i++) {
@@ -377,9 +363,8 @@ static void found(void *argument)
 }
 
 /* Ranks and tags belong to the group; waiting operations end when it is closed. */
-static void a_group_sends_by_its_own_ranks(void **state)
+WORLD_TEST(a_group_sends_by_its_own_ranks)
 {
-    struct world *world = *state;
     pcclPeerId_t ids[PEERS];
     size_t count;
     int32_t x = 5, y = 0;
@@ -428,11 +413,10 @@ static void a_group_sends_by_its_own_ranks(void **state)
 
 /*
  * A peer leaves in each phase: before the other end has launched, and in the middle; when a third peer leaves, the two
- * others continue.
+ * others continue. It is the last test of its group, since it leaves two peers.
  */
-static void whoever_is_left_is_told_who_is_gone(void **state)
+WORLD_TEST(whoever_is_left_is_told_who_is_gone)
 {
-    struct world *world = *state;
     static int32_t sent[LARGE], got[2][LARGE];
     pcclAsyncReduceOp_t waits = launch_send(world, 0, 2, sent, 1), bulk = launch_receive(world, 1, 2, got[0], LARGE);
     pcclAsyncReduceOp_t out = launch_send(world, 0, 1, sent, LARGE), tiny = launch_send(world, 0, 1, sent, 1);
@@ -454,9 +438,10 @@ static void whoever_is_left_is_told_who_is_gone(void **state)
     must_fail(&open, pcclRankConnectionLost, gone);
 }
 
-static void alone_there_is_nobody_to_send_to(void **state)
+GROUP(start_one, end_world)
+
+WORLD_TEST(alone_there_is_nobody_to_send_to)
 {
-    struct world *world = *state;
     int32_t x = 0;
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     options.alone_ok = true;
@@ -464,25 +449,4 @@ static void alone_there_is_nobody_to_send_to(void **state)
     assert_non_null(strstr(pcclGetLastError(world->peers[0]), "this peer is alone in its group"));
     assert_int_equal(pcclRecv(&x, 1, pcclInt32, 0, NULL, world->peers[0], NULL), pcclTooFewPeers);
     assert_int_equal(pcclRecv(&x, 1, pcclInt32, PCCL_ANY_PEER, NULL, world->peers[0], NULL), pcclTooFewPeers);
-}
-
-int main(void)
-{
-    const struct CMUnitTest three[] = {
-        cmocka_unit_test(sends_meet_receives_in_the_order_of_launches),
-        cmocka_unit_test(tags_are_apart),
-        cmocka_unit_test(a_window_of_sends_waits_for_the_receiver),
-        cmocka_unit_test(whoever_sends_is_received),
-        cmocka_unit_test(open_receives_wait_for_whoever_comes),
-        cmocka_unit_test(what_is_given_up_meets_nobody),
-        cmocka_unit_test(what_does_not_fit_is_told),
-        cmocka_unit_test(the_two_ends_must_agree),
-        cmocka_unit_test(bad_arguments_are_explained),
-        cmocka_unit_test(an_abort_ends_it_at_both_ends),
-        cmocka_unit_test(a_group_sends_by_its_own_ranks),
-        cmocka_unit_test(whoever_is_left_is_told_who_is_gone), /* the last one: it has two left */
-    };
-    const struct CMUnitTest one[] = {cmocka_unit_test(alone_there_is_nobody_to_send_to)};
-    int failed = cmocka_run_group_tests(three, start_three, end_world);
-    return failed + cmocka_run_group_tests(one, start_one, end_world);
 }

@@ -1,10 +1,5 @@
 /* pcclPackSparse and its companions: wrong arguments, and that nothing is written after them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "unit.h"
 #include "pccl.h"
 
 #include <math.h>
@@ -19,9 +14,8 @@ static void is_refused(pcclResult_t result, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", pcclGetLastError(NULL), words);
 }
 
-static void floats_come_and_stay(void **state)
+TEST(floats_come_and_stay)
 {
-    (void)state;
     static float elements[COUNT], left[COUNT], sums[COUNT];
     uint8_t packed[BYTES];
     size_t bytes, kept = 0;
@@ -45,9 +39,8 @@ static void floats_come_and_stay(void **state)
     assert_true(fabs(square - wanted) < 1e-5 * wanted);
 }
 
-static void nothing_is_an_array_too(void **state)
+TEST(nothing_is_an_array_too)
 {
-    (void)state;
     size_t bytes = 1;
     double square = 1;
     assert_int_equal(pcclGetSparseBytes(0, KEPT, &bytes), pcclSuccess);
@@ -58,9 +51,8 @@ static void nothing_is_an_array_too(void **state)
     assert_int_equal(pcclAddSparse(NULL, 0, 0, KEPT, 1, NULL), pcclSuccess);
 }
 
-static void what_is_wrong_is_told(void **state)
+TEST(what_is_wrong_is_told)
 {
-    (void)state;
     float elements[5] = {1, 2, 3, 4, 5}, sums[5] = {0};
     uint8_t packed[16] = {0};
     size_t bytes = 77;
@@ -87,14 +79,4 @@ static void what_is_wrong_is_told(void **state)
     is_refused(pcclAddSparse(packed, 11, 5, 1, 1, sums), "chunk 0: invalid index 5: the chunk has 5 elements");
     is_refused(pcclAddSparse(packed, 11, 5, 1, 1, NULL), "NULL");
     assert_true(square == 77 && sums[0] == 0 && sums[4] == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floats_come_and_stay),
-        cmocka_unit_test(nothing_is_an_array_too),
-        cmocka_unit_test(what_is_wrong_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,13 +2,7 @@
  * New keys for an open connection: the records that a holder of earlier keys can read, records out of turn, and both
  * ends under load over a real socket.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "unit.h"
 #include "secure_ends.h"
 #include "net/clock.h"
 #include "net/renewal.h"
@@ -122,9 +116,8 @@ static bool arrives(struct half *from, struct half *to, struct pccl_record_line 
            memcmp(to->got, content, sizeof content) == 0;
 }
 
-static void test_keys_of_before_open_nothing(void **state)
+TEST(test_keys_of_before_open_nothing)
 {
-    (void)state;
     for (int renewed = 0; renewed < 2; renewed++)
         for (int back = 0; back < 2; back++) {
             struct halves halves;
@@ -141,9 +134,8 @@ static void test_keys_of_before_open_nothing(void **state)
         }
 }
 
-static void test_no_two_renewals_are_alike(void **state)
+TEST(test_no_two_renewals_are_alike)
 {
-    (void)state;
     struct pccl_secret seen[4];
     for (size_t i = 0; i < PCCL_COUNT_OF(seen); i += 2) {
         struct halves halves;
@@ -164,9 +156,8 @@ static void test_no_two_renewals_are_alike(void **state)
 }
 
 /* By PROTOCOL 17.5, with other code. */
-static void test_new_secret_is_that_of_the_protocol(void **state)
+TEST(test_new_secret_is_that_of_the_protocol)
 {
-    (void)state;
     struct halves halves;
     uint8_t secret[32], mixed[32], expected[32], input[20 + 32];
     begin(&halves);
@@ -181,9 +172,8 @@ static void test_new_secret_is_that_of_the_protocol(void **state)
 }
 
 /* Keys also change by volume before each record, or each other one, in the middle of a renewal too. */
-static void test_by_volume_and_by_exchange(void **state)
+TEST(test_by_volume_and_by_exchange)
 {
-    (void)state;
     for (uint64_t blocks = 1; blocks < 14; blocks++) {
         struct halves halves;
         begin(&halves);
@@ -219,9 +209,8 @@ static size_t secure_bytes(void)
 #endif
 
 /* The private key of an exchange is in OpenSSL's secure heap, which core dumps leave out. */
-static void test_own_key_is_in_the_secure_heap(void **state)
+TEST(test_own_key_is_in_the_secure_heap)
 {
-    (void)state;
     struct pccl_renewal renewal = {0}, first = {0};
 #ifdef __SANITIZE_ADDRESS__
     skip(); /* there is no secure heap then */
@@ -236,9 +225,8 @@ static void test_own_key_is_in_the_secure_heap(void **state)
 }
 
 /* Records of a renewal that have another length are refused. */
-static void test_wrong_lengths(void **state)
+TEST(test_wrong_lengths)
 {
-    (void)state;
     static const struct {
         enum pccl_record_kind kind;
         size_t length;
@@ -262,9 +250,8 @@ static void test_wrong_lengths(void **state)
 }
 
 /* A record out of turn ends the connection, and nothing else. */
-static void test_turns_that_are_none(void **state)
+TEST(test_turns_that_are_none)
 {
-    (void)state;
     enum pccl_record_kind reply;
     struct halves halves;
     struct half *client = &halves.client, *server = &halves.server;
@@ -291,10 +278,9 @@ static void test_turns_that_are_none(void **state)
 
 /* ---- over a socket ---- */
 
-static void test_renewed_again_and_again_under_load(void **state)
+TEST(test_renewed_again_and_again_under_load)
 {
     static uint8_t bytes[MANY];
-    (void)state;
     fill(bytes, sizeof bytes, 9);
     for (int i = 0; i < 2 * KINDS; i++) {
         struct fixture f;
@@ -348,9 +334,8 @@ static void await(struct end *end)
 }
 
 /* The other end answers late, or never: data continues to be sent, and no further offer is made. */
-static void test_data_goes_on_without_an_answer(void **state)
+TEST(test_data_goes_on_without_an_answer)
 {
-    (void)state;
     static const uint8_t content[] = "goes on";
     struct fixture f;
     setup(&f);
@@ -382,9 +367,8 @@ static void test_data_goes_on_without_an_answer(void **state)
 }
 
 /* An attacker on the network changes one bit of a record of the renewal. */
-static void test_forged_turn_ends_the_connection(void **state)
+TEST(test_forged_turn_ends_the_connection)
 {
-    (void)state;
     struct fixture f;
     uint8_t bytes[100];
     setup(&f);
@@ -407,9 +391,8 @@ static void test_forged_turn_ends_the_connection(void **state)
 }
 
 /* A server that begins breaks the protocol. */
-static void test_out_of_turn_is_said(void **state)
+TEST(test_out_of_turn_is_said)
 {
-    (void)state;
     struct fixture f;
     setup(&f);
     link_up(&f);
@@ -423,9 +406,8 @@ static void test_out_of_turn_is_said(void **state)
 }
 
 /* A client that begins repeatedly makes a server work. */
-static void test_flood_ends_the_connection(void **state)
+TEST(test_flood_ends_the_connection)
 {
-    (void)state;
     struct fixture f;
     setup(&f);
     link_up(&f);
@@ -444,9 +426,8 @@ static void test_flood_ends_the_connection(void **state)
     teardown(&f);
 }
 
-static void test_who_renews(void **state)
+TEST(test_who_renews)
 {
-    (void)state;
     for (enum kind kind = 0; kind < KINDS; kind++) {
         struct fixture f;
         setup(&f);
@@ -457,24 +438,4 @@ static void test_who_renews(void **state)
         assert_int_equal(pccl_secure_renewal_ms(f.server.secure), 0);
         teardown(&f);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys_of_before_open_nothing),
-        cmocka_unit_test(test_no_two_renewals_are_alike),
-        cmocka_unit_test(test_new_secret_is_that_of_the_protocol),
-        cmocka_unit_test(test_by_volume_and_by_exchange),
-        cmocka_unit_test(test_own_key_is_in_the_secure_heap),
-        cmocka_unit_test(test_wrong_lengths),
-        cmocka_unit_test(test_turns_that_are_none),
-        cmocka_unit_test(test_renewed_again_and_again_under_load),
-        cmocka_unit_test(test_data_goes_on_without_an_answer),
-        cmocka_unit_test(test_forged_turn_ends_the_connection),
-        cmocka_unit_test(test_out_of_turn_is_said),
-        cmocka_unit_test(test_flood_ends_the_connection),
-        cmocka_unit_test(test_who_renews),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

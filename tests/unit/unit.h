@@ -13,7 +13,10 @@
 
 void unit_add(const struct CMUnitTest *test);
 
-/* Runs all, between `setup` and `teardown`, either of which may be NULL. Returns how many have failed. */
+/*
+ * Runs all, the tests before the first group between `setup` and `teardown`, either of which may be NULL. Returns the
+ * number of failed tests.
+ */
 int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 /* A test with a setup and a teardown, either of which may be NULL. */
@@ -26,5 +29,13 @@ int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
     static void name(__attribute__((unused)) void **unit_state)
 
 #define TEST(name) TEST_IN(name, NULL, NULL)
+
+void unit_begin_group(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* The tests that follow are one group with a setup and a teardown, either of which may be NULL. */
+#define GROUP(setup, teardown) GROUP_AT(__LINE__, setup, teardown)
+#define GROUP_AT(line, setup, teardown) GROUP_AT_LINE(line, setup, teardown)
+#define GROUP_AT_LINE(line, setup, teardown)                                                                           \
+    __attribute__((constructor)) static void begin_group_##line(void) { unit_begin_group(setup, teardown); }
 
 #endif
