@@ -79,6 +79,41 @@ void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_OP_RELEASE, .op = op});
 }
 
+enum pccl_status sim_lane_launch(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane,
+                                 struct sim_request *request)
+{
+    request->user = lane;
+    lane->decided = false;
+    lane->since = sim->now;
+    enum pccl_status status = sim_app_launch(sim, peer, request, &lane->op);
+    if (status != PCCL_OK)
+        return status;
+    lane->state = SIM_LANE_FLYING;
+    lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
+    if (!lane->decided && sim_chance(sim, 70))
+        sim_app_await(sim, peer, lane->op);
+    return PCCL_OK;
+}
+
+enum pccl_status sim_lane_follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane,
+                                 struct sim_request *request)
+{
+    request->after = lane->op;
+    lane->op = NULL;
+    lane->state = SIM_LANE_IDLE;
+    return sim_lane_launch(sim, peer, lane, request);
+}
+
+enum pccl_class sim_lane_release(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane)
+{
+    enum pccl_class class = lane->op->class;
+    sim_app_release(sim, peer, lane->op);
+    lane->op = NULL;
+    lane->state = SIM_LANE_IDLE;
+    lane->decided = false;
+    return class;
+}
+
 void sim_draw_collective(struct sim_request *request, uint64_t hash)
 {
     static const uint8_t others[] = {PCCL_BROADCAST, PCCL_ALL_GATHER,     PCCL_REDUCE_SCATTER, PCCL_BARRIER,
@@ -149,12 +184,7 @@ static void differ(struct sim *sim, struct sim_request *request)
 static void take_launched(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane, enum pccl_status status)
 {
     switch (status) {
-    case PCCL_OK:
-        lane->state = SIM_LANE_FLYING;
-        lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
-        if (!lane->decided && sim_chance(sim, 70))
-            sim_app_await(sim, peer, lane->op);
-        break;
+    case PCCL_OK: break;
     case PCCL_TOO_FEW_PEERS:
         lane->step++;
         lane->attempt = 0;
@@ -183,13 +213,7 @@ static void follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane
     request->step = step_of(&peer->app, lane);
     request->members = lane->members;
     request->member_count = lane->member_count;
-    request->user = lane;
-    request->after = lane->op;
-    lane->op = NULL;
-    lane->state = SIM_LANE_IDLE;
-    lane->decided = false;
-    lane->since = sim->now;
-    enum pccl_status status = sim_app_launch(sim, peer, request, &lane->op);
+    enum pccl_status status = sim_lane_follow(sim, peer, lane, request);
     take_launched(sim, peer, lane, status);
     if (status == PCCL_MEMORY)
         sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
@@ -212,8 +236,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
     struct sim_request request = {.tag = tag,
                                   .step = step_of(app, lane),
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
-                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
-                                  .user = lane};
+                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM};
     sim_draw_budget(sim, &request);
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
     sim_draw_collective(&request, sim_mix(hash, 0xc011));
@@ -222,10 +245,8 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t tag)
         differ(sim, &request);
     request.given_up = app->gives_up;
     app->gives_up = PCCL_CLASS_NONE;
-    lane->decided = false;
-    lane->since = sim->now;
     note_members(peer, lane);
-    take_launched(sim, peer, lane, sim_app_launch(sim, peer, &request, &lane->op));
+    take_launched(sim, peer, lane, sim_lane_launch(sim, peer, lane, &request));
 }
 
 /* Decides whether to retry: the same at all callers with the same outcomes, unless divergent. */
@@ -243,16 +264,12 @@ static bool retries(struct sim *sim, struct sim_peer *peer, const struct sim_lan
 static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t tag)
 {
     struct sim_lane *lane = &peer->app.lanes[tag];
-    enum pccl_class class = lane->op->class;
     struct sim_request blobs;
     if (sim_follows(lane->op, lane->member_count, &blobs)) {
         follow(sim, peer, lane, &blobs);
         return;
     }
-    sim_app_release(sim, peer, lane->op);
-    lane->op = NULL;
-    lane->state = SIM_LANE_IDLE;
-    lane->decided = false;
+    enum pccl_class class = sim_lane_release(sim, peer, lane);
     if (class == PCCL_CLASS_NONE)
         peer->commits++;
     bool again = retries(sim, peer, lane, tag, class);

@@ -86,8 +86,7 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
                                   .other = stream->other,
                                   .sends = stream->sends,
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
-                                  .timeout_ms = TIMEOUT_MS,
-                                  .user = lane};
+                                  .timeout_ms = TIMEOUT_MS};
     if (form != 0) {
         request.tag = ANYBODY_TAG;
         request.anybody = !stream->sends;
@@ -99,14 +98,8 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
         request.count = 2 + request.count % 2; /* its caller has a bug */
         request.tiny = true;
     }
-    lane->since = sim->now;
-    lane->decided = false;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
+    enum pccl_status status = sim_lane_launch(sim, peer, lane, &request);
     if (status == PCCL_OK) {
-        lane->state = SIM_LANE_FLYING;
-        lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
-        if (!lane->decided && sim_chance(sim, 70))
-            sim_app_await(sim, peer, lane->op);
         ++*made;
         stream->left--;
     } else if (status == PCCL_PEER_LOST || status == PCCL_TOO_FEW_PEERS ||
@@ -121,11 +114,7 @@ static void launch(struct sim *sim, struct sim_peer *peer, struct sim_stream *st
 
 static void let_go(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane)
 {
-    sim->totals.pair_commits += lane->op->class == PCCL_CLASS_NONE;
-    sim_app_release(sim, peer, lane->op);
-    lane->op = NULL;
-    lane->state = SIM_LANE_IDLE;
-    lane->decided = false;
+    sim->totals.pair_commits += sim_lane_release(sim, peer, lane) == PCCL_CLASS_NONE;
 }
 
 bool sim_pairs_work(struct sim *sim, struct sim_peer *peer)

@@ -121,21 +121,14 @@ static void found(struct sim *sim, struct sim_peer *peer, struct sim_circle *cir
                                   .count = circle->count,
                                   .members = circle->list,
                                   .member_count = circle->count,
-                                  .timeout_ms = TIMEOUT_MS,
-                                  .user = lane};
+                                  .timeout_ms = TIMEOUT_MS};
     if (!renew_list(peer, circle) || is_doubled(peer, circle) || circle->foundings++ > FOUND_AGAIN_MAX) {
         circle->state = SIM_CIRCLE_OVER;
         return;
     }
     request.count = request.member_count = circle->count;
-    lane->decided = false;
-    lane->since = sim->now;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
+    enum pccl_status status = sim_lane_launch(sim, peer, lane, &request);
     if (status == PCCL_OK) {
-        lane->state = SIM_LANE_FLYING;
-        lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
-        if (!lane->decided && sim_chance(sim, 70))
-            sim_app_await(sim, peer, lane->op);
         sim->totals.foundings++;
     } else if (status == PCCL_MEMORY && sim->oom_at != 0) {
         lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
@@ -157,10 +150,7 @@ static void take_founded(struct sim *sim, struct sim_peer *peer, struct sim_circ
     memset(circle->made, 0, sizeof circle->made);
     for (uint32_t tag = 0; tag < SIM_CIRCLE_LANES; tag++)
         circle->lanes[tag].attempt = 0; /* all count in the same way, regardless of the subgroup before */
-    sim_app_release(sim, peer, lane->op);
-    lane->op = NULL;
-    lane->state = SIM_LANE_IDLE;
-    lane->decided = false;
+    (void)sim_lane_release(sim, peer, lane);
     lane->act_at = sim->now + sim_random(sim, sim->plan.pause_us);
     sim->totals.founded += subgroup != NULL;
     if (subgroup != NULL)
@@ -175,12 +165,7 @@ static void take_launched(struct sim *sim, struct sim_peer *peer, const struct s
                           struct sim_lane *lane, enum pccl_status status)
 {
     switch (status) {
-    case PCCL_OK:
-        lane->state = SIM_LANE_FLYING;
-        lane->decided = lane->decided || lane->op->state == PCCL_OP_DECIDED;
-        if (!lane->decided && sim_chance(sim, 70))
-            sim_app_await(sim, peer, lane->op);
-        break;
+    case PCCL_OK: break;
     case PCCL_MEMORY:
         if (sim->oom_at == 0)
             sim_fail(sim, "I12 p%u: a launch is refused: out of memory", peer->process.number);
@@ -206,13 +191,7 @@ static void follow(struct sim *sim, struct sim_peer *peer, const struct sim_circ
 {
     request->step = step_of(circle, (uint32_t)request->tag);
     request->timeout_ms = TIMEOUT_MS;
-    request->user = lane;
-    request->after = lane->op;
-    lane->op = NULL;
-    lane->state = SIM_LANE_IDLE;
-    lane->decided = false;
-    lane->since = sim->now;
-    enum pccl_status status = sim_app_launch(sim, peer, request, &lane->op);
+    enum pccl_status status = sim_lane_follow(sim, peer, lane, request);
     take_launched(sim, peer, circle, lane, status);
     if (status == PCCL_MEMORY)
         sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
@@ -262,8 +241,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
                                   .step = step_of(circle, tag),
                                   .timeout_ms = TIMEOUT_MS,
                                   .tiny = hash % 100 >= sim->plan.bulk_percent,
-                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM,
-                                  .user = lane};
+                                  .reduction = hash / 128 % 4 == 0 ? PCCL_MAX : PCCL_SUM};
     sim_draw_budget(sim, &request);
     request.count = request.tiny ? 1 + hash / 1024 % SIM_ELEMENTS : 100000;
     if (!is_send(sim, drawn)) {
@@ -272,9 +250,7 @@ static void launch_lane(struct sim *sim, struct sim_peer *peer, uint32_t slot, u
         leave_out(sim, circle, tag);
         return;
     }
-    lane->decided = false;
-    lane->since = sim->now;
-    enum pccl_status status = sim_app_launch(sim, peer, &request, &lane->op);
+    enum pccl_status status = sim_lane_launch(sim, peer, lane, &request);
     if (status == PCCL_LIMIT && request.collective == PCCL_SEND && peer->machine->group.count > PCCL_MESH_PEERS_MAX)
         leave_out(sim, circle, tag);
     else
@@ -286,16 +262,12 @@ static void take_outcome(struct sim *sim, struct sim_peer *peer, uint32_t slot, 
 {
     struct sim_circle *circle = &peer->app.circles[slot];
     struct sim_lane *lane = &circle->lanes[tag];
-    enum pccl_class class = lane->op->class;
     struct sim_request blobs;
     if (sim_follows(lane->op, pccl_peer_participants(peer->machine, circle->name)->count, &blobs)) {
         follow(sim, peer, circle, lane, &blobs);
         return;
     }
-    sim_app_release(sim, peer, lane->op);
-    lane->op = NULL;
-    lane->state = SIM_LANE_IDLE;
-    lane->decided = false;
+    enum pccl_class class = sim_lane_release(sim, peer, lane);
     sim->totals.subgroup_commits += class == PCCL_CLASS_NONE;
     bool fails = class != PCCL_CLASS_NONE && class != PCCL_CLASS_MISMATCH && lane->attempt < ATTEMPTS_MAX;
     bool again = fails && hash_of_step(sim, circle, tag, 2 + lane->attempt) % 100 < 70;

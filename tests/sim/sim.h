@@ -498,6 +498,14 @@ struct sim_request {
 };
 PCCL_MUST_CHECK enum pccl_status sim_app_launch(struct sim *sim, struct sim_peer *peer,
                                                 const struct sim_request *request, struct pccl_peer_op **op);
+/* Launches the request in an idle lane, and awaits it or not. */
+PCCL_MUST_CHECK enum pccl_status sim_lane_launch(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane,
+                                                 struct sim_request *request);
+/* Launches the second step of an operation on blobs after the first one, in the same lane. */
+PCCL_MUST_CHECK enum pccl_status sim_lane_follow(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane,
+                                                 struct sim_request *request);
+/* Releases the operation of a lane, which is idle then. Returns the outcome. */
+enum pccl_class sim_lane_release(struct sim *sim, struct sim_peer *peer, struct sim_lane *lane);
 /* The first members, in canonical order, that a peer's callers count on. Returns how many. */
 uint32_t sim_members(const struct sim_peer *peer, struct pccl_id *members, uint32_t most);
 /*
