@@ -627,7 +627,7 @@ void sim_app_return(struct sim *sim, struct sim_peer *peer)
     sim_at(sim, sim->now + sim_log_between(sim, 20 * SIM_MS, 1200 * SIM_MS), on_return, peer, 0, 0);
 }
 
-static void on_gone(struct sim *sim, void *subject, uint64_t a, uint64_t b)
+void sim_on_gone(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
     (void)a;
     (void)b;
@@ -643,7 +643,7 @@ void sim_app_leave(struct sim *sim, struct sim_peer *peer)
     peer->attributes_may_change = true;
     sim_peer_step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_LEAVE});
     sim_check_peer(sim, peer);
-    sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), on_gone, peer, 0, 0);
+    sim_at(sim, sim->now + sim_random(sim, 3 * SIM_MS), sim_on_gone, peer, 0, 0);
 }
 
 uint64_t sim_peer_joint(const struct sim_peer *peer) { return pccl_peer_joint(peer->machine); }

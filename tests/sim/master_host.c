@@ -45,15 +45,6 @@ static void on_close(void *context, pccl_conn id)
         sim_conn_close(master->process.sim, conn, 1);
 }
 
-static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const struct pccl_msg *msg)
-{
-    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 1024];
-    size_t length = pccl_frame_size(msg);
-    PCCL_ASSERT(length <= sizeof bytes);
-    pccl_frame_encode(msg, 0, 0, bytes);
-    sim_conn_send(sim, conn, end, bytes, length);
-}
-
 static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                      const struct pccl_id *ticket, const struct pccl_address *address)
 {
@@ -184,7 +175,7 @@ static void probe_readable(struct sim *sim, struct sim_master *master, struct si
                                                    .from = end->peer,
                                                    .to = end->peer,
                                                    .kind = PCCL_LINK_PROBE}};
-        send_msg(sim, conn, 0, &hello);
+        sim_conn_send_msg(sim, conn, 0, &hello);
     }
     struct pccl_frame frame;
     struct pccl_msg msg;

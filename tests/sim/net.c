@@ -204,6 +204,15 @@ void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_
         sim_conn_send_raw(sim, conn, end, bytes, length);
 }
 
+void sim_conn_send_msg(struct sim *sim, struct sim_conn *conn, int end, const struct pccl_msg *msg)
+{
+    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 1024];
+    size_t length = pccl_frame_size(msg);
+    PCCL_ASSERT(length <= sizeof bytes);
+    pccl_frame_encode(msg, 0, 0, bytes);
+    sim_conn_send(sim, conn, end, bytes, length);
+}
+
 void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length)
 {
     struct sim_end *from = &conn->ends[end];

@@ -7,15 +7,6 @@
 
 enum { OOM_PEERS = 4 };
 
-static void on_kill(struct sim *sim, void *subject, uint64_t a, uint64_t b)
-{
-    (void)a;
-    (void)b;
-    struct sim_peer *peer = subject;
-    if (peer->process.alive)
-        sim_peer_kill(sim, peer, false);
-}
-
 static void on_join(struct sim *sim, void *subject, uint64_t host, uint64_t group)
 {
     (void)subject;
@@ -80,7 +71,7 @@ uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length)
         peers[i] = sim_peer_start(sim, 1 + i, sim->next_port[1 + i]++, i == 2, false);
     uint64_t start = sim->now;
     sim_at(sim, start + 500 * SIM_MS, on_join, NULL, 5, 0);
-    sim_at(sim, start + 1000 * SIM_MS, on_kill, peers[1], 0, 0);
+    sim_at(sim, start + 1000 * SIM_MS, sim_on_gone, peers[1], 0, 0);
     sim_at(sim, start + 1300 * SIM_MS, on_fault, NULL, SIM_FAULT_RESET_CONTROL, 0);
     sim_at(sim, start + 1400 * SIM_MS, on_fault, NULL, SIM_FAULT_RESET_LINK, 0);
     sim_at(sim, start + 1600 * SIM_MS, on_crash, NULL, 0, 0);

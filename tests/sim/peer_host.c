@@ -54,15 +54,6 @@ static void step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event 
     sim_check_peer(sim, peer);
 }
 
-static void send_msg(struct sim *sim, struct sim_conn *conn, int end, const struct pccl_msg *msg)
-{
-    uint8_t bytes[PCCL_FRAME_HEADER_BYTES + 1024];
-    size_t length = pccl_frame_size(msg);
-    PCCL_ASSERT(length <= sizeof bytes);
-    pccl_frame_encode(msg, 0, 0, bytes);
-    sim_conn_send(sim, conn, end, bytes, length);
-}
-
 /* ---- links ---- */
 
 static int end_of(const struct sim_link *link) { return link->incoming ? 1 : 0; }
@@ -140,8 +131,9 @@ bool sim_peer_reject_link(struct sim *sim, struct sim_peer *peer, const struct p
     if (link == NULL || !link->up)
         return false;
     pccl_text_format(&reason, "peer %s sent an invalid message", pccl_id_str(other));
-    send_msg(sim, link->conn, 0,
-             &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_text(&reason)}});
+    sim_conn_send_msg(
+        sim, link->conn, 0,
+        &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_text(&reason)}});
     end_link(sim, peer, link, PCCL_LINK_UNREACHABLE, false, &reason);
     sim_process_arm(sim, &peer->process);
     return true;
@@ -198,7 +190,7 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                                                    .kind = PCCL_LINK_RING,
                                                    .number = link->conn->id,
                                                    .authentication = pccl_bytes_of_secret(&link->ticket)}};
-        send_msg(sim, link->conn, 0, &hello);
+        sim_conn_send_msg(sim, link->conn, 0, &hello);
     }
     struct sim_conn *conn = link->conn;
     while (end->open) {
@@ -281,13 +273,13 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
                                .as.refused = {.version = PCCL_PROTOCOL_VERSION,
                                               .code = (uint16_t)refusal,
                                               .reason = pccl_bytes_of_text(&reason)}};
-        send_msg(sim, conn, 1, &msg);
+        sim_conn_send_msg(sim, conn, 1, &msg);
         sim_conn_close(sim, conn, 1);
         return;
     }
     struct pccl_msg msg = {.type = PCCL_MSG_link_ok,
                            .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = peer->id}};
-    send_msg(sim, conn, 1, &msg);
+    sim_conn_send_msg(sim, conn, 1, &msg);
     if (hello->kind == PCCL_LINK_PROBE) {
         sim_conn_close(sim, conn, 1);
         return;
@@ -474,7 +466,7 @@ static void on_close_link(void *context, const struct pccl_id *other, bool incom
         return;
     if (link->up) {
         struct pccl_msg msg = {.type = PCCL_MSG_link_bye};
-        send_msg(sim, link->conn, end_of(link), &msg);
+        sim_conn_send_msg(sim, link->conn, end_of(link), &msg);
     }
     drop_link(peer, link);
 }

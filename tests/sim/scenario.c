@@ -139,6 +139,11 @@ uint32_t scenario_links(struct sim_peer **peers, uint32_t count)
     return links;
 }
 
+struct sim_peer *scenario_in_ring(struct sim *sim, const struct sim_peer *peer, uint32_t place)
+{
+    return sim_peer_find(sim, &peer->machine->group.ring[place % peer->machine->group.count]);
+}
+
 struct pccl_peer_op *scenario_ask(struct sim *sim, struct sim_peer *peer, const struct sim_request *request)
 {
     struct pccl_peer_op *op = NULL;
@@ -173,6 +178,21 @@ struct pccl_peer_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint6
     return scenario_launch(sim, peer, tag, step, false, 0);
 }
 
+struct pccl_peer_op *scenario_send(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
+                                   uint64_t step, bool tiny)
+{
+    struct sim_request request = {.tag = step / 10,
+                                  .step = step,
+                                  .collective = PCCL_SEND,
+                                  .sends = sends,
+                                  .anybody = other == NULL,
+                                  .tiny = tiny,
+                                  .count = tiny ? 2 : 100000};
+    if (other != NULL)
+        request.other = other->id;
+    return scenario_ask(sim, peer, &request);
+}
+
 void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class)
 {
     sim_check_failing(sim, peer, op);
@@ -191,6 +211,15 @@ enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pcc
     return class;
 }
 
+void scenario_must_end(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class,
+                       const char *words)
+{
+    WAIT(sim, 15000, scenario_is_decided(op));
+    if (op->class != class || strstr(op->reason.bytes, words) == NULL)
+        sim_fail(sim, "p%u: class %u, and not %u: %s", peer->process.number, op->class, class, op->reason.bytes);
+    (void)scenario_take(sim, peer, op);
+}
+
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step)
 {
     struct pccl_peer_op *ops[SIM_HOSTS_MAX];
@@ -203,10 +232,30 @@ void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t coun
     }
 }
 
+void scenario_admit(struct sim *sim, struct sim_peer **peers, uint32_t count, struct sim_peer *newcomer)
+{
+    scenario_update_all(sim, peers, count);
+    WAIT(sim, 1000, pccl_peer_is_connected(newcomer->machine));
+    peers[count] = newcomer;
+    scenario_run_ms(sim, 50);
+    scenario_commit_all(sim, peers, count + 1, 1, 1);
+}
+
 void scenario_control(struct sim *sim, const struct sim_peer *peer, bool whole)
 {
     sim_note(sim, "control of p%u is %s", peer->process.number, whole ? "whole" : "cut");
     sim_net_cut(sim, peer->process.host, 0, SIM_CONTROL, whole ? SIM_WHOLE : SIM_DROP);
+}
+
+void scenario_commit_at_first(struct sim *sim, struct sim_peer **peers, struct pccl_peer_op **ops)
+{
+    for (uint32_t i = 1; i < 3; i++)
+        sim_bulk_finish(sim, peers[i], ops[i]);
+    scenario_run_ms(sim, 20);
+    for (uint32_t i = 1; i < 3; i++)
+        scenario_control(sim, peers[i], false);
+    sim_bulk_finish(sim, peers[0], ops[0]);
+    WAIT(sim, 100, scenario_is_decided(ops[0]));
 }
 
 void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t type)

@@ -48,7 +48,11 @@ void scenario_cluster(struct sim *sim, struct sim_peer **peers, uint32_t count, 
 /* Lets all of them update; returns when all have returned. */
 /* Returns the number of links that these peers have dialed and that are up. */
 uint32_t scenario_links(struct sim_peer **peers, uint32_t count);
+/* Returns the member at a place in the ring of this peer, counted beyond its end, too. */
+struct sim_peer *scenario_in_ring(struct sim *sim, const struct sim_peer *peer, uint32_t place);
 void scenario_update_all(struct sim *sim, struct sim_peer **peers, uint32_t count);
+/* Lets all update, which admits the newcomer, and all of them with it commit a step. The newcomer is added to them. */
+void scenario_admit(struct sim *sim, struct sim_peer **peers, uint32_t count, struct sim_peer *newcomer);
 void scenario_update(struct sim *sim, struct sim_peer *peer);
 void scenario_optimize(struct sim *sim, struct sim_peer *peer);
 /* Their calls end, with this. */
@@ -64,13 +68,21 @@ struct pccl_peer_op *scenario_launch(struct sim *sim, struct sim_peer *peer, uin
                                      uint32_t timeout_ms);
 struct pccl_peer_op *scenario_tiny(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
 struct pccl_peer_op *scenario_bulk(struct sim *sim, struct sim_peer *peer, uint64_t tag, uint64_t step);
+/* Launches one end of a send, a receive if it is not `sends`; `other` NULL: from any sender. Ten steps share a tag. */
+struct pccl_peer_op *scenario_send(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
+                                   uint64_t step, bool tiny);
 void scenario_abort(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class);
 /* Returns true if it is decided; with this class. */
 bool scenario_is_decided(const struct pccl_peer_op *op);
 /* Returns the outcome, which must be there, and releases the operation. */
 enum pccl_class scenario_take(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
+/* Waits for the outcome, which must be of this class with these words in its reason, and releases the operation. */
+void scenario_must_end(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op, enum pccl_class class,
+                       const char *words);
 /* Lets all launch the same caller step, which must commit. */
 void scenario_commit_all(struct sim *sim, struct sim_peer **peers, uint32_t count, uint64_t tag, uint64_t step);
+/* Lets three finish a bulk operation, but only the first one receives the outcome. */
+void scenario_commit_at_first(struct sim *sim, struct sim_peer **peers, struct pccl_peer_op **ops);
 /* The control connection between a peer and the master: cut (bytes wait) or whole. */
 void scenario_control(struct sim *sim, const struct sim_peer *peer, bool whole);
 /* Loses the master's messages to the peer after a message of this type. */

@@ -324,11 +324,7 @@ SCENARIO(f22_port_reuse)
     WAIT(sim, 3000, p[0]->machine->member_count == 2 && p[2]->machine->member_count == 2);
     p[1] = p[2];
     scenario_run_ms(sim, 300);
-    scenario_update_all(sim, p, 2);
-    WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
-    p[2] = n;
-    scenario_run_ms(sim, 50);
-    scenario_commit_all(sim, p, 3, 1, 1);
+    scenario_admit(sim, p, 2, n);
 }
 
 /* F24: a newcomer that its neighbors cannot reach is not pending, and is turned away with the reason. */

@@ -41,13 +41,6 @@ static bool is_from(const struct pccl_peer_op *op, uint32_t source)
     return !is_open(op) && pccl_id_equal(&op->descriptor.root, &p[source]->id);
 }
 
-static void must_end(struct sim *sim, uint32_t who, struct pccl_peer_op *op, enum pccl_class class, const char *words)
-{
-    WAIT(sim, 15000, scenario_is_decided(op));
-    MUST(sim, op->class == class && strstr(op->reason.bytes, words) != NULL);
-    (void)scenario_take(sim, p[who], op);
-}
-
 static void finish(struct sim *sim, uint32_t who, struct pccl_peer_op *op)
 {
     if (!op->tiny)
@@ -61,8 +54,8 @@ static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, 
     MUST(sim, is_from(in, from) && in->instance.use == out->instance.use);
     finish(sim, from, out);
     finish(sim, at, in);
-    must_end(sim, from, out, PCCL_CLASS_NONE, "");
-    must_end(sim, at, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[from], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[at], in, PCCL_CLASS_NONE, "");
 }
 
 /*
@@ -119,7 +112,7 @@ SCENARIO(anybody_many)
         (void)scenario_take(sim, p[2], in);
     }
     for (uint32_t i = 0; i < MANY; i++)
-        must_end(sim, i % 2, out[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[i % 2], out[i], PCCL_CLASS_NONE, "");
 }
 
 /* A receive that names its peer takes the next use, and an open one continues with the use after it. */
@@ -133,8 +126,8 @@ SCENARIO(anybody_mixed)
         MUST(sim, named->instance.use == first->instance.use);
         finish(sim, 0, first);
         finish(sim, 3, named);
-        must_end(sim, 0, first, PCCL_CLASS_NONE, "");
-        must_end(sim, 3, named, PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[0], first, PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[3], named, PCCL_CLASS_NONE, "");
     }
 }
 
@@ -165,7 +158,7 @@ SCENARIO(anybody_sender_dies)
     WAIT(sim, 1000, is_from(in, 3));
     sim_bulk_finish(sim, p[3], out); /* it has left */
     sim_peer_kill(sim, p[3], false);
-    must_end(sim, 0, in, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
+    scenario_must_end(sim, p[0], in, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
     MUST(sim, is_open(next));
     struct pccl_peer_op *late = send(sim, 2, 0, 40, false);
     must_meet(sim, 2, late, 0, next);
@@ -180,15 +173,15 @@ SCENARIO(anybody_receiver_dies)
     scenario_run_ms(sim, 50);
     sim_bulk_finish(sim, p[0], met);
     sim_peer_kill(sim, p[3], false);
-    must_end(sim, 0, met, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
-    must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
+    scenario_must_end(sim, p[0], met, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
+    scenario_must_end(sim, p[1], waits, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[3]->id));
     struct pccl_peer_op *in = receive(sim, 2, true), *out = send(sim, 1, 2, 20, true);
     must_meet(sim, 1, out, 2, in);
     sim_peer_kill(sim, p[0], false);
     WAIT(sim, 1000, p[2]->machine->group.count == 2);
     struct pccl_peer_op *last = receive(sim, 2, true);
     sim_peer_kill(sim, p[1], false);
-    must_end(sim, 2, last, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[1]->id));
+    scenario_must_end(sim, p[2], last, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[1]->id));
 }
 
 /* A send given up by its source is skipped; a receive given up by its receiver concerns no other peer. */
@@ -198,7 +191,7 @@ SCENARIO(anybody_given_up)
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         struct pccl_peer_op *lost = send(sim, 0, 2, 10, tiny != 0);
         scenario_abort(sim, p[0], lost, PCCL_CLASS_DEADLINE);
-        must_end(sim, 0, lost, PCCL_CLASS_DEADLINE, pccl_id_str(&p[2]->id));
+        scenario_must_end(sim, p[0], lost, PCCL_CLASS_DEADLINE, pccl_id_str(&p[2]->id));
         struct pccl_peer_op *next = send(sim, 0, 2, 11, tiny != 0), *in = receive(sim, 2, tiny != 0);
         must_meet(sim, 0, next, 2, in);
         in = receive(sim, 2, tiny != 0);
@@ -206,12 +199,12 @@ SCENARIO(anybody_given_up)
         lost = send(sim, 0, 2, 12, tiny != 0);
         WAIT(sim, 1000, is_from(in, 0));
         scenario_abort(sim, p[0], lost, PCCL_CLASS_ABORTED); /* chosen: both learn it */
-        must_end(sim, 0, lost, PCCL_CLASS_ABORTED, "");
-        must_end(sim, 2, in, PCCL_CLASS_ABORTED, pccl_id_str(&p[0]->id));
+        scenario_must_end(sim, p[0], lost, PCCL_CLASS_ABORTED, "");
+        scenario_must_end(sim, p[2], in, PCCL_CLASS_ABORTED, pccl_id_str(&p[0]->id));
         in = receive(sim, 2, tiny != 0);
         scenario_run_ms(sim, 20);
         scenario_abort(sim, p[2], in, PCCL_CLASS_DEADLINE);
-        must_end(sim, 2, in, PCCL_CLASS_DEADLINE, "no data arrived");
+        scenario_must_end(sim, p[2], in, PCCL_CLASS_DEADLINE, "no data arrived");
         next = send(sim, 1, 2, 20, tiny != 0);
         scenario_run_ms(sim, 50);
         MUST(sim, !scenario_is_decided(next));
@@ -226,8 +219,8 @@ SCENARIO(anybody_mismatch)
     scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         struct pccl_peer_op *in = receive(sim, 2, tiny == 0), *out = send(sim, 0, 2, 10, tiny != 0);
-        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, " but peer ");
-        must_end(sim, 2, in, PCCL_CLASS_MISMATCH, " but peer ");
+        scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, " but peer ");
+        scenario_must_end(sim, p[2], in, PCCL_CLASS_MISMATCH, " but peer ");
     }
     struct pccl_peer_op *in = receive(sim, 2, true), *out = send(sim, 0, 2, 20, true);
     must_meet(sim, 0, out, 2, in);
@@ -250,11 +243,11 @@ SCENARIO(anybody_restart)
     MUST(sim, is_from(in, 1)); /* the master need not know this one: it differs */
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
-    must_end(sim, 1, beside, PCCL_CLASS_MISMATCH, "");
-    must_end(sim, 3, in, PCCL_CLASS_MISMATCH, "");
+    scenario_must_end(sim, p[1], beside, PCCL_CLASS_MISMATCH, "");
+    scenario_must_end(sim, p[3], in, PCCL_CLASS_MISMATCH, "");
     MUST(sim, is_from(bulk, 0) || is_open(bulk));
-    must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "");
-    must_end(sim, 3, bulk, PCCL_CLASS_MISMATCH, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, "");
+    scenario_must_end(sim, p[3], bulk, PCCL_CLASS_MISMATCH, "");
     out = send(sim, 2, 3, 30, true);
     scenario_run_ms(sim, 50);
     sim_master_crash(sim, true);

@@ -107,13 +107,7 @@ SCENARIO(choice_restart)
     begin(sim, 3, 0);
     launch_all(sim, 3, 1);
     scenario_run_ms(sim, SLOW_MS);
-    sim_bulk_finish(sim, p[1], x[1]);
-    sim_bulk_finish(sim, p[2], x[2]);
-    scenario_run_ms(sim, 20);
-    scenario_control(sim, p[1], false);
-    scenario_control(sim, p[2], false);
-    sim_bulk_finish(sim, p[0], x[0]);
-    WAIT(sim, 100, scenario_is_decided(x[0]));
+    scenario_commit_at_first(sim, p, x);
     const struct pccl_epoch view = p[0]->machine->view;
     scenario_control(sim, p[0], false);
     sim_master_crash(sim, true);

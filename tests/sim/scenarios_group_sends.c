@@ -67,13 +67,6 @@ static enum pccl_status refused(struct sim *sim, uint64_t name, uint32_t at, int
     return sim_app_launch(sim, p[at], &request, &op);
 }
 
-static void must_end(struct sim *sim, uint32_t who, struct pccl_peer_op *op, enum pccl_class class, const char *words)
-{
-    WAIT(sim, 15000, scenario_is_decided(op));
-    MUST(sim, op->class == class && strstr(op->reason.bytes, words) != NULL);
-    (void)scenario_take(sim, p[who], op);
-}
-
 static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, uint32_t at, struct pccl_peer_op *in)
 {
     WAIT(sim, 3000, in->state != PCCL_OP_OPEN);
@@ -81,8 +74,8 @@ static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, 
         sim_bulk_finish(sim, p[from], out);
         sim_bulk_finish(sim, p[at], in);
     }
-    must_end(sim, from, out, PCCL_CLASS_NONE, "");
-    must_end(sim, at, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[from], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[at], in, PCCL_CLASS_NONE, "");
 }
 
 static void close_it(struct sim *sim, uint32_t who, uint64_t name)
@@ -123,12 +116,12 @@ SCENARIO(group_sends_close)
         MUST(sim, refused(sim, name, closer, closer == 0 ? 1 : 0) == PCCL_ARGUMENT);
         MUST(sim, refused(sim, name, closer, -1) == PCCL_ARGUMENT);
         for (uint32_t i = 0; i < 2; i++) {
-            must_end(sim, 1 + i, moves[i], PCCL_CLASS_PEER_LOST, "closed the subgroup");
-            must_end(sim, 2 - i, half[i], PCCL_CLASS_PEER_LOST, "closed the subgroup");
+            scenario_must_end(sim, p[1 + i], moves[i], PCCL_CLASS_PEER_LOST, "closed the subgroup");
+            scenario_must_end(sim, p[2 - i], half[i], PCCL_CLASS_PEER_LOST, "closed the subgroup");
         }
-        must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, "closed the subgroup");
-        must_end(sim, 2, waits, PCCL_CLASS_PEER_LOST, "closed the subgroup");
-        must_end(sim, 0, open, PCCL_CLASS_PEER_LOST, "closed the subgroup");
+        scenario_must_end(sim, p[0], lone, PCCL_CLASS_PEER_LOST, "closed the subgroup");
+        scenario_must_end(sim, p[2], waits, PCCL_CLASS_PEER_LOST, "closed the subgroup");
+        scenario_must_end(sim, p[0], open, PCCL_CLASS_PEER_LOST, "closed the subgroup");
         for (uint32_t i = 0; i < 3; i++) {
             MUST(sim, i == closer || refused(sim, name, i, i == 0 ? 1 : 0) == PCCL_PEER_LOST);
             MUST(sim, i == closer || refused(sim, name, i, -1) == PCCL_PEER_LOST);
@@ -171,7 +164,7 @@ SCENARIO(group_sends_apart)
     struct pccl_peer_op *in = receive(sim, names[1], 1, 0, 1, true);
     must_meet(sim, 0, out, 1, in);
     for (uint32_t i = 0; i < 2; i++)
-        must_end(sim, i, all[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[i], all[i], PCCL_CLASS_NONE, "");
     close_it(sim, 0, names[1]);
     WAIT(sim, 1000, pccl_peer_subgroup(p[1]->machine, names[1])->all.ended);
     out = send(sim, names[2], 0, 1, 2, true);
@@ -194,10 +187,10 @@ SCENARIO(group_sends_death)
         struct pccl_peer_op *waits = receive(sim, name, 1, (int)victim, 6, tiny);
         scenario_run_ms(sim, 20);
         sim_peer_kill(sim, p[victim], false);
-        must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
-        must_end(sim, 0, dead, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
-        must_end(sim, 0, open, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
-        must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        scenario_must_end(sim, p[0], lone, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        scenario_must_end(sim, p[0], dead, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        scenario_must_end(sim, p[0], open, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
+        scenario_must_end(sim, p[1], waits, PCCL_CLASS_PEER_LOST, "a member of the subgroup left");
         WAIT(sim, 3000, p[0]->machine->group.count == victim && p[1]->machine->group.count == victim);
         MUST(sim, !scenario_is_decided(kept[0]) && !scenario_is_decided(kept[1]));
         struct pccl_peer_op *in[] = {receive(sim, 0, 1, 0, 4, tiny), receive(sim, pair, 1, 0, 5, tiny)};
@@ -242,12 +235,12 @@ SCENARIO(group_sends_restart)
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
     for (uint32_t i = 0; i < 3; i++) {
-        must_end(sim, 0, out[i], PCCL_CLASS_NONE, "");
-        must_end(sim, 1, in[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[0], out[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[1], in[i], PCCL_CLASS_NONE, "");
     }
-    must_end(sim, 0, gone[0], PCCL_CLASS_PEER_LOST, "");
-    must_end(sim, 2, gone[1], PCCL_CLASS_PEER_LOST, "");
-    must_end(sim, 0, lone[2], PCCL_CLASS_PEER_LOST, "");
+    scenario_must_end(sim, p[0], gone[0], PCCL_CLASS_PEER_LOST, "");
+    scenario_must_end(sim, p[2], gone[1], PCCL_CLASS_PEER_LOST, "");
+    scenario_must_end(sim, p[0], lone[2], PCCL_CLASS_PEER_LOST, "");
     WAIT(sim, 1000, p[0]->machine->group.count == 4 && p[1]->machine->group.count == 4);
     MUST(sim, !scenario_is_decided(lone[0]) && !scenario_is_decided(lone[1]));
     struct pccl_peer_op *late[] = {receive(sim, two, 1, -1, 5, true), receive(sim, 0, 1, 0, 4, true)};

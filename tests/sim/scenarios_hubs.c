@@ -39,13 +39,6 @@ static uint64_t bit_of(const struct sim_peer *peer)
     return 0;
 }
 
-static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
-{
-    const uint32_t count = p[0]->machine->group.count;
-    const struct pccl_id *ring = p[0]->machine->group.ring;
-    return sim_peer_find(sim, &ring[place % count]);
-}
-
 /* ---- operations ---- */
 
 static void begin_of(struct sim *sim, uint32_t count)
@@ -189,7 +182,7 @@ SCENARIO(hubs_idle)
 static void measure(struct sim *sim, uint64_t rate)
 {
     for (uint32_t i = 0; i < MANY; i++)
-        sim_peer_measured(sim, in_ring(sim, i), &in_ring(sim, i + 1)->id, 1000, rate);
+        sim_peer_measured(sim, scenario_in_ring(sim, p[0], i), &scenario_in_ring(sim, p[0], i + 1)->id, 1000, rate);
     update(sim, MANY);
 }
 
@@ -201,7 +194,8 @@ SCENARIO(hubs_again)
 {
     begin(sim);
     sim->master->machine->config.hub_updates = 1;
-    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    struct sim_peer *root = scenario_in_ring(sim, p[0], 9), *far = scenario_in_ring(sim, p[0], 3),
+                    *other = scenario_in_ring(sim, p[0], 14);
     do_all(sim, MANY, PCCL_GATHER, root);
     do_all(sim, MANY, PCCL_GATHER, other);
     scenario_run_ms(sim, 200);
@@ -227,7 +221,8 @@ SCENARIO(hubs_again)
 SCENARIO(hubs_cut)
 {
     begin(sim);
-    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    struct sim_peer *root = scenario_in_ring(sim, p[0], 9), *far = scenario_in_ring(sim, p[0], 3),
+                    *other = scenario_in_ring(sim, p[0], 14);
     scenario_part(sim, root, far, SIM_REFUSE);
     struct pccl_epoch view = p[0]->machine->view;
     do_all(sim, MANY, PCCL_GATHER, root);
@@ -265,7 +260,8 @@ static void fail_by_link(struct sim *sim, uint8_t collective, const struct sim_p
 SCENARIO(hubs_die)
 {
     begin(sim);
-    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    struct sim_peer *root = scenario_in_ring(sim, p[0], 9), *far = scenario_in_ring(sim, p[0], 3),
+                    *other = scenario_in_ring(sim, p[0], 14);
     do_all(sim, MANY, PCCL_GATHER, root);
     do_all(sim, MANY, PCCL_SCATTER, other);
     scenario_run_ms(sim, 200);
@@ -286,7 +282,8 @@ SCENARIO(hubs_die)
 SCENARIO(hubs_die_together)
 {
     begin(sim);
-    struct sim_peer *root = in_ring(sim, 9), *far = in_ring(sim, 3), *other = in_ring(sim, 14);
+    struct sim_peer *root = scenario_in_ring(sim, p[0], 9), *far = scenario_in_ring(sim, p[0], 3),
+                    *other = scenario_in_ring(sim, p[0], 14);
     do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
     do_all(sim, MANY, PCCL_GATHER, other);
     scenario_run_ms(sim, 300);
@@ -297,7 +294,7 @@ SCENARIO(hubs_die_together)
     struct pccl_peer_op *ops[MANY];
     sim->bulk_by_hand = true;
     launch(sim, MANY, PCCL_ALL_TO_ALL, NULL, ops);
-    scenario_part(sim, in_ring(sim, 5), in_ring(sim, 11), SIM_REFUSE);
+    scenario_part(sim, scenario_in_ring(sim, p[0], 5), scenario_in_ring(sim, p[0], 11), SIM_REFUSE);
     scenario_run_ms(sim, 1500);
     for (uint32_t i = 0; i < MANY; i++)
         sim_bulk_finish(sim, p[i], ops[i]);
@@ -368,7 +365,7 @@ SCENARIO(hubs_restart)
 SCENARIO(hubs_restart_all)
 {
     begin(sim);
-    scenario_part(sim, in_ring(sim, 9), in_ring(sim, 3), SIM_DROP);
+    scenario_part(sim, scenario_in_ring(sim, p[0], 9), scenario_in_ring(sim, p[0], 3), SIM_DROP);
     do_all(sim, MANY, PCCL_ALL_TO_ALL, NULL);
     scenario_run_ms(sim, 1);
     sim_peer_kill(sim, p[MANY - 1], false);

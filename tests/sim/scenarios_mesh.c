@@ -35,13 +35,6 @@ static uint32_t outgoing_links(const struct sim_peer *peer)
     return count;
 }
 
-static struct sim_peer *in_ring(struct sim *sim, uint32_t place)
-{
-    const uint32_t count = p[0]->machine->group.count;
-    const struct pccl_id *ring = p[0]->machine->group.ring;
-    return sim_peer_find(sim, &ring[place % count]);
-}
-
 static void bulk_commits(struct sim *sim, uint32_t count, uint64_t tag)
 {
     struct pccl_peer_op *ops[MANY + 2];
@@ -62,7 +55,7 @@ SCENARIO(mesh_forms)
     uint32_t longest = 0;
     for (uint32_t i = 0; i < 5; i++) {
         MUST(sim, outgoing_links(p[i]) == 4 && p[i]->link_count == 8);
-        const struct sim_peer *from = in_ring(sim, i), *to = in_ring(sim, i + 1);
+        const struct sim_peer *from = scenario_in_ring(sim, p[0], i), *to = scenario_in_ring(sim, p[0], i + 1);
         for (uint32_t k = 0; k < from->machine->link_count; k++)
             if (pccl_id_equal(&from->machine->links[k].id, &to->id))
                 longest = longest > from->machine->links[k].rtt_us ? longest : from->machine->links[k].rtt_us;
@@ -79,7 +72,7 @@ SCENARIO(mesh_cut)
 {
     scenario_cluster(sim, p, 5, 1);
     struct pccl_epoch view = p[0]->machine->view;
-    struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 2);
+    struct sim_peer *a = scenario_in_ring(sim, p[0], 0), *b = scenario_in_ring(sim, p[0], 2);
     struct pccl_peer_op *ops[5];
     for (uint32_t i = 0; i < 5; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -115,7 +108,7 @@ SCENARIO(mesh_cut_stuck)
     scenario_cluster(sim, p, 5, 1);
     sim->bulk_by_hand = false;
     struct pccl_peer_op *ops[5];
-    struct sim_peer *a = in_ring(sim, 1), *b = in_ring(sim, 3);
+    struct sim_peer *a = scenario_in_ring(sim, p[0], 1), *b = scenario_in_ring(sim, p[0], 3);
     scenario_part(sim, a, b, SIM_REFUSE);
     for (uint32_t i = 0; i < 5; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -137,7 +130,7 @@ SCENARIO(mesh_reset)
     for (uint32_t i = 0; i < 4; i++)
         ops[i] = scenario_bulk(sim, p[i], 1, 1);
     scenario_run_ms(sim, 10);
-    const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 2);
+    const struct sim_peer *a = scenario_in_ring(sim, p[0], 0), *b = scenario_in_ring(sim, p[0], 2);
     scenario_part(sim, a, b, SIM_REFUSE);
     scenario_part(sim, a, b, SIM_WHOLE);
     sim_bulk_break(sim, p[0], ops[0], PCCL_CLASS_PEER_LOST);
@@ -155,7 +148,7 @@ SCENARIO(mesh_reset)
 SCENARIO(mesh_cold)
 {
     scenario_cluster(sim, p, 4, 1);
-    const struct sim_peer *middle = in_ring(sim, 1);
+    const struct sim_peer *middle = scenario_in_ring(sim, p[0], 1);
     sim_net_cut(sim, middle->process.host, 6, SIM_DATA, SIM_DROP);
     p[4] = scenario_join(sim, 6, 0);
     scenario_run_ms(sim, 300);
@@ -215,7 +208,7 @@ SCENARIO(mesh_restart)
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view) && group->cost.mesh == 1);
     MUST(sim, group->cost.rtt_us == cost.rtt_us && all_exchange_directly(4, true));
     bulk_commits(sim, 4, 1);
-    scenario_part(sim, in_ring(sim, 0), in_ring(sim, 2), SIM_REFUSE);
+    scenario_part(sim, scenario_in_ring(sim, p[0], 0), scenario_in_ring(sim, p[0], 2), SIM_REFUSE);
     WAIT(sim, 400, all_exchange_directly(4, false));
     MUST(sim, scenario_departures(sim) == 0);
 }
@@ -245,7 +238,7 @@ SCENARIO(mesh_kill)
 SCENARIO(mesh_isolated)
 {
     scenario_cluster(sim, p, 5, 1);
-    struct sim_peer *out = in_ring(sim, 2);
+    struct sim_peer *out = scenario_in_ring(sim, p[0], 2);
     for (uint32_t i = 0; i < 5; i++)
         if (p[i] != out)
             scenario_part(sim, out, p[i], SIM_REFUSE);
@@ -260,7 +253,8 @@ static bool measured(struct sim *sim, uint32_t count, uint32_t rtt_us, uint64_t 
 {
     struct pccl_epoch view = p[0]->machine->view;
     for (uint32_t i = 0; i < count; i++)
-        sim_peer_measured(sim, in_ring(sim, i), &in_ring(sim, i + 1)->id, rtt_us + i, rate != 0 ? rate + i : 0);
+        sim_peer_measured(sim, scenario_in_ring(sim, p[0], i), &scenario_in_ring(sim, p[0], i + 1)->id, rtt_us + i,
+                          rate != 0 ? rate + i : 0);
     scenario_update_all(sim, p, count);
     scenario_run_ms(sim, 10);
     for (uint32_t i = 1; i < count; i++)
@@ -289,7 +283,7 @@ SCENARIO(links_measured)
     MUST(sim, measured(sim, 4, 1000, 10000100));
     MUST(sim, cost_is(1003, 10000100));
     MUST(sim, measured(sim, 4, 3000, 10000000));
-    sim_peer_measured(sim, in_ring(sim, 2), &in_ring(sim, 3)->id, 3000, 70);
+    sim_peer_measured(sim, scenario_in_ring(sim, p[0], 2), &scenario_in_ring(sim, p[0], 3)->id, 3000, 70);
     struct pccl_epoch view = p[0]->machine->view;
     scenario_run_ms(sim, 50);
     MUST(sim, pccl_epoch_equal(&view, &p[0]->machine->view)); /* not while operations may run */
@@ -300,7 +294,7 @@ SCENARIO(links_measured)
     MUST(sim, p[0]->machine->view.number == first.number + 5 && scenario_departures(sim) == 0);
     /* A reopened link is not known to be slow or fast: its reported figures remain. */
     view = p[0]->machine->view;
-    const struct sim_peer *a = in_ring(sim, 0), *b = in_ring(sim, 1);
+    const struct sim_peer *a = scenario_in_ring(sim, p[0], 0), *b = scenario_in_ring(sim, p[0], 1);
     scenario_part(sim, a, b, SIM_REFUSE);
     scenario_part(sim, a, b, SIM_WHOLE);
     scenario_run_ms(sim, 1000);

@@ -7,43 +7,22 @@
 
 static struct sim_peer *p[PCCL_MESH_PEERS_MAX + 2]; /* peers of the running scenario */
 
-/* Launches one end of a send. Ten steps share a tag. */
-static struct pccl_peer_op *launch(struct sim *sim, struct sim_peer *peer, const struct sim_peer *other, bool sends,
-                                   uint64_t step, bool tiny)
-{
-    struct sim_request request = {.tag = step / 10,
-                                  .step = step,
-                                  .collective = PCCL_SEND,
-                                  .other = other->id,
-                                  .sends = sends,
-                                  .tiny = tiny,
-                                  .count = tiny ? 2 : 100000};
-    return scenario_ask(sim, peer, &request);
-}
-
 static struct pccl_peer_op *send(struct sim *sim, uint32_t from, uint32_t to, uint64_t step, bool tiny)
 {
-    return launch(sim, p[from], p[to], true, step, tiny);
+    return scenario_send(sim, p[from], p[to], true, step, tiny);
 }
 
 static struct pccl_peer_op *receive(struct sim *sim, uint32_t at, uint32_t from, uint64_t step, bool tiny)
 {
-    return launch(sim, p[at], p[from], false, step, tiny);
-}
-
-static void must_end(struct sim *sim, uint32_t who, struct pccl_peer_op *op, enum pccl_class class, const char *words)
-{
-    WAIT(sim, 15000, scenario_is_decided(op));
-    MUST(sim, op->class == class && strstr(op->reason.bytes, words) != NULL);
-    (void)scenario_take(sim, p[who], op);
+    return scenario_send(sim, p[at], p[from], false, step, tiny);
 }
 
 /* Both ends succeed. */
 static void exchange(struct sim *sim, uint32_t from, uint32_t to, uint64_t step)
 {
     struct pccl_peer_op *out = send(sim, from, to, step, true), *in = receive(sim, to, from, step, true);
-    must_end(sim, from, out, PCCL_CLASS_NONE, "");
-    must_end(sim, to, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[from], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[to], in, PCCL_CLASS_NONE, "");
 }
 
 static uint32_t pairs_at_master(const struct sim *sim) { return sim->master->machine->groups[0]->pairs.count; }
@@ -66,8 +45,8 @@ SCENARIO(pair_crossing)
     }
     for (uint32_t who = 0; who < 2; who++)
         for (uint32_t i = 0; i < 3; i++) {
-            must_end(sim, who, out[who][i], PCCL_CLASS_NONE, "");
-            must_end(sim, who, in[who][i], PCCL_CLASS_NONE, "");
+            scenario_must_end(sim, p[who], out[who][i], PCCL_CLASS_NONE, "");
+            scenario_must_end(sim, p[who], in[who][i], PCCL_CLASS_NONE, "");
         }
     WAIT(sim, 3000, pairs_at_master(sim) == 0 && p[0]->machine->op_count == 0 && p[1]->machine->op_count == 0);
 }
@@ -87,10 +66,10 @@ SCENARIO(pair_third_dies)
     MUST(sim, !scenario_is_decided(lone) && !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_bulk_finish(sim, p[2], in);
     struct pccl_peer_op *late = receive(sim, 1, 0, 1, true);
-    must_end(sim, 0, lone, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, late, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 2, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], lone, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], late, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[2], in, PCCL_CLASS_NONE, "");
 }
 
 /*
@@ -104,17 +83,17 @@ SCENARIO(pair_end_dies)
     struct pccl_peer_op *beside = send(sim, 0, 1, 7, true);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[5], false);
-    must_end(sim, 0, lone, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[5]->id));
-    must_end(sim, 1, waits, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[5]->id));
+    scenario_must_end(sim, p[0], lone, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[5]->id));
+    scenario_must_end(sim, p[1], waits, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[5]->id));
     struct pccl_peer_op *out = send(sim, 0, 4, 3, false), *other = send(sim, 4, 0, 4, false);
     struct pccl_peer_op *in = receive(sim, 4, 0, 3, false), *back = receive(sim, 0, 4, 4, false);
     sim_bulk_finish(sim, p[0], out); /* all that it sent has left it; */
     sim_bulk_finish(sim, p[4], other);
     sim_bulk_finish(sim, p[0], back); /* ... this has arrived, and both have reported it */
-    must_end(sim, 0, back, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], back, PCCL_CLASS_NONE, "");
     (void)in;
     sim_peer_kill(sim, p[4], false);
-    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[4]->id));
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_PEER_LOST, pccl_id_str(&p[4]->id));
     struct sim_request late = {.tag = 1, .collective = PCCL_SEND, .other = p[4]->id, .tiny = true, .count = 1};
     struct pccl_peer_op *never = NULL;
     uint32_t known;
@@ -125,8 +104,8 @@ SCENARIO(pair_end_dies)
     MUST(sim, pccl_peer_members(p[1]->machine, &known) != NULL && known == 4); /* ... which this one was */
     MUST(sim, !scenario_is_decided(beside));
     struct pccl_peer_op *met = receive(sim, 1, 0, 7, true);
-    must_end(sim, 0, beside, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, met, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], beside, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], met, PCCL_CLASS_NONE, "");
     exchange(sim, 0, 1, 8);
 }
 
@@ -136,12 +115,12 @@ SCENARIO(pair_given_up)
     scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *first = send(sim, 0, 1, 1, true), *next = send(sim, 0, 1, 2, true);
     scenario_abort(sim, p[0], first, PCCL_CLASS_DEADLINE);
-    must_end(sim, 0, first, PCCL_CLASS_DEADLINE, pccl_id_str(&p[1]->id));
+    scenario_must_end(sim, p[0], first, PCCL_CLASS_DEADLINE, pccl_id_str(&p[1]->id));
     scenario_run_ms(sim, 20);
     struct pccl_peer_op *stillborn = receive(sim, 1, 0, 1, true), *met = receive(sim, 1, 0, 2, true);
-    must_end(sim, 1, stillborn, PCCL_CLASS_DEADLINE, pccl_id_str(&p[0]->id));
-    must_end(sim, 0, next, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, met, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], stillborn, PCCL_CLASS_DEADLINE, pccl_id_str(&p[0]->id));
+    scenario_must_end(sim, p[0], next, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], met, PCCL_CLASS_NONE, "");
     exchange(sim, 0, 1, 3);
 }
 
@@ -157,9 +136,9 @@ SCENARIO(pair_mismatch)
                                     .tiny = turn == 0,
                                     .count = turn == 0 ? 3 : 100000};
         MUST(sim, sim_app_launch(sim, p[1], &other, &in) == PCCL_OK);
-        must_end(sim, 0, out, PCCL_CLASS_MISMATCH,
-                 turn == 0 ? "called receive of 3 u64 from peer" : "called receive of 100000 u64 from peer");
-        must_end(sim, 1, in, PCCL_CLASS_MISMATCH, "called send of 2 u64");
+        scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH,
+                          turn == 0 ? "called receive of 3 u64 from peer" : "called receive of 100000 u64 from peer");
+        scenario_must_end(sim, p[1], in, PCCL_CLASS_MISMATCH, "called send of 2 u64");
     }
     exchange(sim, 0, 1, 5);
 }
@@ -173,7 +152,8 @@ SCENARIO(pair_link)
     sim_net_cut(sim, one->process.host, other->process.host, SIM_DATA, SIM_REFUSE);
     scenario_run_ms(sim, 4000);
     MUST(sim, sim->master->machine->member_count == 5);
-    struct pccl_peer_op *out = launch(sim, one, other, true, 1, false), *in = launch(sim, other, one, false, 1, false);
+    struct pccl_peer_op *out = scenario_send(sim, one, other, true, 1, false),
+                        *in = scenario_send(sim, other, one, false, 1, false);
     scenario_run_ms(sim, 5000);
     MUST(sim, !scenario_is_decided(out) && !scenario_is_decided(in));
     WAIT(sim, 8000, scenario_is_decided(out) && scenario_is_decided(in));
@@ -181,8 +161,8 @@ SCENARIO(pair_link)
     MUST(sim, strstr(out->reason.bytes, "refused") != NULL && sim->master->machine->member_count == 5);
     MUST(sim, scenario_take(sim, one, out) == PCCL_CLASS_PEER_LOST);
     MUST(sim, scenario_take(sim, other, in) == PCCL_CLASS_PEER_LOST);
-    out = launch(sim, one, other, true, 2, true);
-    in = launch(sim, other, one, false, 2, true);
+    out = scenario_send(sim, one, other, true, 2, true);
+    in = scenario_send(sim, other, one, false, 2, true);
     WAIT(sim, 1000, scenario_is_decided(out) && scenario_is_decided(in));
     MUST(sim, scenario_take(sim, one, out) == PCCL_CLASS_NONE && scenario_take(sim, other, in) == PCCL_CLASS_NONE);
 }
@@ -221,8 +201,8 @@ SCENARIO(pair_large_group)
     uint64_t name = found_two(sim, one, other);
     sim->bulk_by_hand = false;
     struct pccl_peer_op *out = send(sim, one, other, 2, false), *in = receive(sim, other, one, 2, false);
-    must_end(sim, one, out, PCCL_CLASS_NONE, "");
-    must_end(sim, other, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[one], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[other], in, PCCL_CLASS_NONE, "");
     sim->bulk_by_hand = true;
     out = send(sim, one, other, 3, false);
     in = receive(sim, other, one, 3, false);
@@ -235,8 +215,8 @@ SCENARIO(pair_large_group)
     MUST(sim, !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_bulk_finish(sim, p[one], out);
     sim_bulk_finish(sim, p[other], in);
-    must_end(sim, one, out, PCCL_CLASS_NONE, "");
-    must_end(sim, other, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[one], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[other], in, PCCL_CLASS_NONE, "");
     exchange(sim, one, other, 4);
 }
 
@@ -262,15 +242,15 @@ SCENARIO(pair_restart)
     sim_peer_kill(sim, p[4], false);
     scenario_control(sim, p[0], true);
     sim_master_start(sim);
-    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, in, PCCL_CLASS_NONE, "");
-    must_end(sim, 3, lost, PCCL_CLASS_PEER_LOST, "");
-    must_end(sim, 3, half, PCCL_CLASS_PEER_LOST, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[3], lost, PCCL_CLASS_PEER_LOST, "");
+    scenario_must_end(sim, p[3], half, PCCL_CLASS_PEER_LOST, "");
     WAIT(sim, 1000, p[0]->machine->group.count == 4 && p[1]->machine->group.count == 4);
     MUST(sim, !scenario_is_decided(open));
     struct pccl_peer_op *late = receive(sim, 1, 0, 10, true);
-    must_end(sim, 0, open, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, late, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], open, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], late, PCCL_CLASS_NONE, "");
     exchange(sim, 1, 0, 50);
 }
 
@@ -305,6 +285,6 @@ SCENARIO(pair_liars)
         MUST(sim, !scenario_is_decided(open));
     }
     struct pccl_peer_op *in = receive(sim, 1, 0, 1, true);
-    must_end(sim, 0, open, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], open, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], in, PCCL_CLASS_NONE, "");
 }

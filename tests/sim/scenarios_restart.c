@@ -6,20 +6,20 @@
 
 static struct sim_peer *p[8]; /* peers of the running scenario */
 
+/* Three members with a bulk operation. */
+static void begin_bulk(struct sim *sim, struct pccl_peer_op **x)
+{
+    scenario_cluster(sim, p, 3, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        x[i] = scenario_bulk(sim, p[i], 1, 1);
+}
+
 /* F6: all have finished, only A has the commit; B and C return first. A's report counts. */
 SCENARIO(f6_all_report)
 {
     struct pccl_peer_op *x[3];
-    scenario_cluster(sim, p, 3, 1);
-    for (uint32_t i = 0; i < 3; i++)
-        x[i] = scenario_bulk(sim, p[i], 1, 1);
-    sim_bulk_finish(sim, p[1], x[1]);
-    sim_bulk_finish(sim, p[2], x[2]);
-    scenario_run_ms(sim, 20);
-    scenario_control(sim, p[1], false);
-    scenario_control(sim, p[2], false);
-    sim_bulk_finish(sim, p[0], x[0]);
-    WAIT(sim, 100, scenario_is_decided(x[0]));
+    begin_bulk(sim, x);
+    scenario_commit_at_first(sim, p, x);
     scenario_control(sim, p[0], false);
     sim_master_crash(sim, true);
     scenario_control(sim, p[1], true);
@@ -74,11 +74,7 @@ SCENARIO(f8_epoch_content)
     WAIT(sim, 8000, scenario_is_over(p[1], PCCL_CALL_UPDATE));
     MUST(sim, p[1]->app.call_status[PCCL_CALL_UPDATE] == PCCL_OK);
     scenario_run_ms(sim, 1000);
-    scenario_update_all(sim, p, 2);
-    WAIT(sim, 1000, pccl_peer_is_connected(n->machine));
-    p[2] = n;
-    scenario_run_ms(sim, 50);
-    scenario_commit_all(sim, p, 3, 1, 1);
+    scenario_admit(sim, p, 2, n);
 }
 
 /*
@@ -441,9 +437,7 @@ SCENARIO(f23_other_group)
 SCENARIO(commit_then_crash)
 {
     struct pccl_peer_op *x[3];
-    scenario_cluster(sim, p, 3, 1);
-    for (uint32_t i = 0; i < 3; i++)
-        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    begin_bulk(sim, x);
     sim_bulk_finish(sim, p[0], x[0]);
     sim_bulk_finish(sim, p[1], x[1]);
     scenario_run_ms(sim, 20);
@@ -472,9 +466,7 @@ SCENARIO(commit_then_crash)
 SCENARIO(recover_then_crash)
 {
     struct pccl_peer_op *x[3];
-    scenario_cluster(sim, p, 3, 1);
-    for (uint32_t i = 0; i < 3; i++)
-        x[i] = scenario_bulk(sim, p[i], 1, 1);
+    begin_bulk(sim, x);
     sim_bulk_finish(sim, p[1], x[1]);
     sim_bulk_finish(sim, p[2], x[2]);
     scenario_run_ms(sim, 20);

@@ -50,45 +50,22 @@ static void begin_of(struct sim *sim, uint32_t count)
 /* Two that are not neighbors in the ring, in the order in which they joined. */
 static uint32_t other_of(uint32_t who, uint32_t count) { return (who + count / 2) % count; }
 
-static struct pccl_peer_op *launch(struct sim *sim, uint32_t who, const struct sim_peer *other, bool sends,
-                                   uint64_t step, bool tiny)
-{
-    struct sim_request request = {.tag = step / 10,
-                                  .step = step,
-                                  .collective = PCCL_SEND,
-                                  .sends = sends,
-                                  .anybody = other == NULL,
-                                  .tiny = tiny,
-                                  .count = tiny ? 2 : 100000};
-    if (other != NULL)
-        request.other = other->id;
-    return scenario_ask(sim, p[who], &request);
-}
-
 static struct pccl_peer_op *send(struct sim *sim, uint32_t from, uint32_t to, uint64_t step)
 {
-    return launch(sim, from, p[to], true, step, false);
+    return scenario_send(sim, p[from], p[to], true, step, false);
 }
 
 static struct pccl_peer_op *receive(struct sim *sim, uint32_t at, uint32_t from, uint64_t step)
 {
-    return launch(sim, at, p[from], false, step, false);
-}
-
-static void must_end(struct sim *sim, uint32_t who, struct pccl_peer_op *op, enum pccl_class class, const char *words)
-{
-    WAIT(sim, 20000, scenario_is_decided(op));
-    if (op->class != class || strstr(op->reason.bytes, words) == NULL)
-        sim_fail(sim, "p%u: class %u, and not %u: %s", p[who]->process.number, op->class, class, op->reason.bytes);
-    (void)scenario_take(sim, p[who], op);
+    return scenario_send(sim, p[at], p[from], false, step, false);
 }
 
 /* Both ends succeed. */
 static void exchange(struct sim *sim, uint32_t from, uint32_t to, uint64_t step)
 {
     struct pccl_peer_op *in = receive(sim, to, from, step), *out = send(sim, from, to, step);
-    must_end(sim, from, out, PCCL_CLASS_NONE, "");
-    must_end(sim, to, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[from], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[to], in, PCCL_CLASS_NONE, "");
 }
 
 static void cut(struct sim *sim, uint32_t one, uint32_t other, enum sim_cut state)
@@ -110,8 +87,8 @@ SCENARIO(sends_anywhere)
         in[i] = receive(sim, to, i, 1);
     }
     for (uint32_t i = 0; i < MANY; i++) {
-        must_end(sim, i, out[i], PCCL_CLASS_NONE, "");
-        must_end(sim, (i + 3 + i * 7 % 30) % MANY, in[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[i], out[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[(i + 3 + i * 7 % 30) % MANY], in[i], PCCL_CLASS_NONE, "");
     }
     MUST(sim, all_links(MANY) > MANY && all_links(MANY) <= 2 * MANY);
     WAIT(sim, 3000, all_links(MANY) == MANY);
@@ -140,12 +117,12 @@ SCENARIO(sends_end_dies)
         scenario_run_ms(sim, i < 2 ? 30 : 1);
         MUST(sim, !scenario_is_decided(out) && !has_link(from, to));
         sim_peer_kill(sim, p[source_dies ? from : to], false);
-        must_end(sim, source_dies ? to : from, source_dies ? in : out, PCCL_CLASS_PEER_LOST,
-                 pccl_id_str(&p[source_dies ? from : to]->id));
+        scenario_must_end(sim, p[source_dies ? to : from], source_dies ? in : out, PCCL_CLASS_PEER_LOST,
+                          pccl_id_str(&p[source_dies ? from : to]->id));
         MUST(sim, !scenario_is_decided(beside));
         struct pccl_peer_op *late = send(sim, 30, 10, 50 + i);
-        must_end(sim, 30, late, PCCL_CLASS_NONE, "");
-        must_end(sim, 10, beside, PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[30], late, PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[10], beside, PCCL_CLASS_NONE, "");
     }
     WAIT(sim, 5000, all_links(MANY) == MANY - 4);
     MUST(sim, sim->master->machine->member_count == MANY - 4);
@@ -167,8 +144,8 @@ SCENARIO(sends_no_path)
         scenario_run_ms(sim, PATIENCE_MS / 2);
         exchange(sim, 0, 21, 20 + i);
         MUST(sim, !scenario_is_decided(out) && !scenario_is_decided(in));
-        must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, i == 0 ? ": refused" : ": no answer");
-        must_end(sim, 20, in, PCCL_CLASS_PEER_LOST, "no link to peer");
+        scenario_must_end(sim, p[0], out, PCCL_CLASS_PEER_LOST, i == 0 ? ": refused" : ": no answer");
+        scenario_must_end(sim, p[20], in, PCCL_CLASS_PEER_LOST, "no link to peer");
         MUST(sim, sim->master->machine->member_count == MANY && pccl_epoch_equal(&view, &p[5]->machine->view));
         sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
         exchange(sim, 0, 20, 30 + i);
@@ -189,15 +166,15 @@ SCENARIO(sends_restart)
     scenario_run_ms(sim, 500);
     MUST(sim, !scenario_is_decided(out) && !has_link(0, 20));
     sim_master_start(sim);
-    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 20, there, PCCL_CLASS_NONE, "");
-    must_end(sim, 3, asked, PCCL_CLASS_NONE, "");
-    must_end(sim, 23, met, PCCL_CLASS_NONE, "");
-    must_end(sim, 1, early, PCCL_CLASS_NONE, "");
-    must_end(sim, 21, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[20], there, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[3], asked, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[23], met, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[1], early, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[21], in, PCCL_CLASS_NONE, "");
     struct pccl_peer_op *late = send(sim, 2, 22, 6);
-    must_end(sim, 2, late, PCCL_CLASS_NONE, "");
-    must_end(sim, 22, posted, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[2], late, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[22], posted, PCCL_CLASS_NONE, "");
     WAIT(sim, 3000, all_links(MANY) == MANY);
 }
 
@@ -207,22 +184,22 @@ SCENARIO(sends_mismatch)
     begin_of(sim, MANY);
     for (uint32_t i = 0; i < 4; i++) {
         bool tiny_source = i % 2 == 0, source_first = i < 2;
-        struct pccl_peer_op *out = source_first ? launch(sim, 0, p[20], true, 1 + i, tiny_source) : NULL;
+        struct pccl_peer_op *out = source_first ? scenario_send(sim, p[0], p[20], true, 1 + i, tiny_source) : NULL;
         scenario_run_ms(sim, 100);
-        struct pccl_peer_op *in = launch(sim, 20, p[0], false, 1 + i, !tiny_source);
+        struct pccl_peer_op *in = scenario_send(sim, p[20], p[0], false, 1 + i, !tiny_source);
         scenario_run_ms(sim, 100);
-        out = source_first ? out : launch(sim, 0, p[20], true, 1 + i, tiny_source);
-        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, pccl_id_str(&p[20]->id));
-        must_end(sim, 20, in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
+        out = source_first ? out : scenario_send(sim, p[0], p[20], true, 1 + i, tiny_source);
+        scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, pccl_id_str(&p[20]->id));
+        scenario_must_end(sim, p[20], in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
         WAIT(sim, 3000, all_links(MANY) == MANY);
     }
     /* the link is closed between the launches of the two */
     exchange(sim, 0, 20, 10);
     struct pccl_peer_op *in = receive(sim, 20, 0, 11);
     WAIT(sim, 3000, all_links(MANY) == MANY);
-    struct pccl_peer_op *out = launch(sim, 0, p[20], true, 11, true);
-    must_end(sim, 0, out, PCCL_CLASS_MISMATCH, pccl_id_str(&p[20]->id));
-    must_end(sim, 20, in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
+    struct pccl_peer_op *out = scenario_send(sim, p[0], p[20], true, 11, true);
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, pccl_id_str(&p[20]->id));
+    scenario_must_end(sim, p[20], in, PCCL_CLASS_MISMATCH, pccl_id_str(&p[0]->id));
 }
 
 /*
@@ -238,24 +215,24 @@ SCENARIO(sends_offered)
         struct pccl_peer_op *in = receive(sim, 20, 0, 10 * tag); /* it asks for more offers of this tag */
         scenario_run_ms(sim, 100);
         struct pccl_peer_op *out = send(sim, 0, 20, 10 * tag);
-        must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-        must_end(sim, 20, in, PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[20], in, PCCL_CLASS_NONE, "");
         if (!link_stands)
             WAIT(sim, 3000, all_links(MANY) == MANY);
-        out = launch(sim, 0, p[20], true, 10 * tag + 1, true);
+        out = scenario_send(sim, p[0], p[20], true, 10 * tag + 1, true);
         scenario_run_ms(sim, 100);
         MUST(sim, has_link(0, 20) == link_stands);
         cut(sim, 0, 20, SIM_DROP); /* so the receiver's messages over the link do not arrive */
         in = receive(sim, 20, 0, 10 * tag + 1);
-        must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "sends at most");
-        must_end(sim, 20, in, PCCL_CLASS_MISMATCH, "sends at most");
+        scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, "sends at most");
+        scenario_must_end(sim, p[20], in, PCCL_CLASS_MISMATCH, "sends at most");
         sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
     }
-    struct pccl_peer_op *in = launch(sim, 21, NULL, false, 91, false);
+    struct pccl_peer_op *in = scenario_send(sim, p[21], NULL, false, 91, false);
     scenario_run_ms(sim, 100);
-    struct pccl_peer_op *out = launch(sim, 0, p[21], true, 91, true);
-    must_end(sim, 21, in, PCCL_CLASS_MISMATCH, "send tag 9: peer ");
-    must_end(sim, 0, out, PCCL_CLASS_MISMATCH, "send tag 9: peer ");
+    struct pccl_peer_op *out = scenario_send(sim, p[0], p[21], true, 91, true);
+    scenario_must_end(sim, p[21], in, PCCL_CLASS_MISMATCH, "send tag 9: peer ");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, "send tag 9: peer ");
 }
 
 /* A receive that has no sender yet does not fail when the link is closed. */
@@ -264,14 +241,14 @@ SCENARIO(sends_posted)
     begin_of(sim, MANY);
     struct pccl_peer_op *first = receive(sim, 20, 0, 1), *second = receive(sim, 20, 0, 2);
     struct pccl_peer_op *out = send(sim, 0, 20, 1);
-    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 20, first, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[20], first, PCCL_CLASS_NONE, "");
     WAIT(sim, 3000, !has_link(0, 20));
     scenario_run_ms(sim, 2 * PATIENCE_MS);
     MUST(sim, !scenario_is_decided(second));
     out = send(sim, 0, 20, 2);
-    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 20, second, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[20], second, PCCL_CLASS_NONE, "");
 }
 
 /* The link is lost while a send waits for its receiver, longer than the time in which a link must be opened. */
@@ -288,8 +265,8 @@ SCENARIO(sends_reset)
     sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
     WAIT(sim, 1000, has_link(0, 20));
     struct pccl_peer_op *in = receive(sim, 20, 0, 1);
-    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 20, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[20], in, PCCL_CLASS_NONE, "");
 }
 
 /*
@@ -308,7 +285,7 @@ SCENARIO(sends_refused)
     scenario_run_ms(sim, 2700);
     sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
     exchange(sim, 20, 0, 20);
-    must_end(sim, 0, out, PCCL_CLASS_DEADLINE, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_DEADLINE, "");
     MUST(sim, has_link(20, 0) && !has_link(0, 20));
     for (uint32_t i = 0; i < p[0]->machine->link_count; i++)
         MUST(sim, !pccl_id_equal(&p[0]->machine->links[i].id, &p[20]->id) ||
@@ -341,7 +318,7 @@ SCENARIO(sends_closed_at_once)
         MUST(sim, !stands || p[0]->dials == before);
         MUST(sim, p[0]->dials - dials < PATIENCE_MS / 10);
     }
-    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, "no link to peer");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_PEER_LOST, "no link to peer");
     MUST(sim, p[0]->dials - dials > 10 && sim->master->machine->member_count == MANY);
 }
 
@@ -351,8 +328,8 @@ SCENARIO(sends_shortage)
     begin_of(sim, MANY);
     p[0]->process.starved = true;
     struct pccl_peer_op *out = send(sim, 0, 20, 1), *in = receive(sim, 20, 0, 1);
-    must_end(sim, 0, out, PCCL_CLASS_PEER_LOST, sim_shortage.bytes);
-    must_end(sim, 20, in, PCCL_CLASS_PEER_LOST, sim_shortage.bytes);
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_PEER_LOST, sim_shortage.bytes);
+    scenario_must_end(sim, p[20], in, PCCL_CLASS_PEER_LOST, sim_shortage.bytes);
     p[0]->process.starved = false;
     exchange(sim, 0, 20, 10);
     MUST(sim, sim->master->machine->member_count == MANY);
@@ -363,16 +340,16 @@ SCENARIO(sends_anybody)
 {
     begin_of(sim, MANY);
     struct pccl_peer_op *in[3], *out[3];
-    in[0] = launch(sim, 20, NULL, false, 1, false);
+    in[0] = scenario_send(sim, p[20], NULL, false, 1, false);
     for (uint32_t i = 0; i < 3; i++)
         out[i] = send(sim, i, 20, 1);
-    must_end(sim, 20, in[0], PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[20], in[0], PCCL_CLASS_NONE, "");
     for (uint32_t i = 1; i < 3; i++)
-        in[i] = launch(sim, 20, NULL, false, 1, false);
+        in[i] = scenario_send(sim, p[20], NULL, false, 1, false);
     for (uint32_t i = 0; i < 3; i++)
-        must_end(sim, i, out[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[i], out[i], PCCL_CLASS_NONE, "");
     for (uint32_t i = 1; i < 3; i++)
-        must_end(sim, 20, in[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[20], in[i], PCCL_CLASS_NONE, "");
     WAIT(sim, 3000, all_links(MANY) == MANY);
 }
 
@@ -391,8 +368,8 @@ SCENARIO(sends_limit)
     MUST(sim, sim_app_launch(sim, p[0], &request, &none) == PCCL_LIMIT);
     struct pccl_peer_op *in[2] = {receive(sim, 20, 0, 3), receive(sim, 30, 0, 4)};
     for (uint32_t i = 0; i < 2; i++) {
-        must_end(sim, 0, out[i], PCCL_CLASS_NONE, "");
-        must_end(sim, 20 + 10 * i, in[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[0], out[i], PCCL_CLASS_NONE, "");
+        scenario_must_end(sim, p[20 + 10 * i], in[i], PCCL_CLASS_NONE, "");
     }
     exchange(sim, 0, 10, 5);
     MUST(sim, scenario_links(p, 1) == 3);
@@ -411,8 +388,8 @@ SCENARIO(sends_views)
     MUST(sim, has_link(0, 20) && !scenario_is_decided(out) && !scenario_is_decided(in));
     sim_bulk_finish(sim, p[0], out);
     sim_bulk_finish(sim, p[20], in);
-    must_end(sim, 0, out, PCCL_CLASS_NONE, "");
-    must_end(sim, 20, in, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[0], out, PCCL_CLASS_NONE, "");
+    scenario_must_end(sim, p[20], in, PCCL_CLASS_NONE, "");
     WAIT(sim, 3000, all_links(MANY - 1) == MANY - 1);
 }
 

@@ -27,6 +27,37 @@ static void sync_some(struct sim *sim, uint32_t first, uint32_t count)
 
 static bool is_over(const struct sim_peer *peer) { return scenario_is_over(peer, PCCL_CALL_SYNC); }
 
+/* Members `first` to `end` succeed and hold the content. */
+static void must_hold(struct sim *sim, uint32_t first, uint32_t end, uint64_t within_ms, uint64_t content)
+{
+    for (uint32_t i = first; i < end; i++) {
+        WAIT(sim, within_ms, is_over(p[i]));
+        MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK && p[i]->state.content == content);
+    }
+}
+
+/* The first member has the content that wins, and all others fetch it. */
+static void begin_fetching(struct sim *sim, uint32_t count)
+{
+    begin(sim, count, 1);
+    scenario_hold(p[0], OURS, 4);
+    for (uint32_t i = 1; i < count; i++)
+        scenario_hold(p[i], OTHERS, 0);
+    sync_some(sim, 0, count);
+    for (uint32_t i = 1; i < count; i++)
+        WAIT(sim, 100, p[i]->state.fetching && p[i]->state.donor_count == 1);
+}
+
+/* The third member has another content, has voted, and is cut off. */
+static void begin_cut_off(struct sim *sim)
+{
+    begin(sim, 3, 1);
+    scenario_hold(p[2], OTHERS, 0);
+    scenario_sync(sim, p[2], ENFORCE);
+    scenario_run_ms(sim, 20);
+    scenario_control(sim, p[2], false);
+}
+
 static bool is_out(const struct sim_peer *peer) { return peer->machine->state == PCCL_PEER_OVER; }
 
 static bool says(const struct sim_peer *peer, const char *reason)
@@ -162,12 +193,7 @@ SCENARIO(sync_donor_dies)
  */
 SCENARIO(sync_donors_die)
 {
-    begin(sim, 3, 1);
-    scenario_hold(p[0], OURS, 4);
-    scenario_hold(p[1], OTHERS, 0);
-    scenario_hold(p[2], OTHERS, 0);
-    sync_some(sim, 0, 3);
-    WAIT(sim, 100, p[1]->state.fetching && p[2]->state.fetching && p[1]->state.donor_count == 1);
+    begin_fetching(sim, 3);
     sim_state_touch(sim, p[1]);
     sim_peer_kill(sim, p[0], false);
     must_fail_for_all(sim, 1, 2);
@@ -254,21 +280,13 @@ SCENARIO(sync_restart_votes)
     scenario_sync(sim, p[2], ENFORCE);
     WAIT(sim, 5000, p[0]->state.fetching && p[0]->state.donor_count == 2);
     MUST(sim, sim_state_finish(sim, p[0]));
-    for (uint32_t i = 0; i < 3; i++) {
-        WAIT(sim, 100, is_over(p[i]));
-        MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK && p[i]->state.content == OURS);
-    }
+    must_hold(sim, 0, 3, 100, OURS);
 }
 
 /* ... during transfers, one of which has written: another plan, and it continues. */
 SCENARIO(sync_restart_torn)
 {
-    begin(sim, 3, 1);
-    scenario_hold(p[0], OURS, 4);
-    scenario_hold(p[1], OTHERS, 0);
-    scenario_hold(p[2], OTHERS, 0);
-    sync_some(sim, 0, 3);
-    WAIT(sim, 100, p[1]->state.fetching && p[2]->state.fetching);
+    begin_fetching(sim, 3);
     sim_state_touch(sim, p[1]);
     uint64_t before[2] = {p[1]->state.generation, p[2]->state.generation};
     scenario_restart_master(sim, 100);
@@ -314,51 +332,32 @@ SCENARIO(sync_restart_untouched)
 /* ... and nothing was written: that round fails, but no state is torn, and the next one works. */
 SCENARIO(sync_restart_harmless)
 {
-    begin(sim, 3, 1);
-    scenario_hold(p[0], OURS, 4);
-    scenario_hold(p[1], OTHERS, 0);
-    scenario_hold(p[2], OTHERS, 0);
-    sync_some(sim, 0, 3);
-    WAIT(sim, 100, p[1]->state.fetching && p[2]->state.fetching);
+    begin_fetching(sim, 3);
     sim_peer_kill(sim, p[0], false);
     sim_master_crash(sim, true);
     sim_master_start(sim);
     must_fail_for_all(sim, 1, 2);
     MUST(sim, !p[1]->machine->sync.torn && !p[2]->machine->sync.torn);
     sync_some(sim, 1, 2);
-    for (uint32_t i = 1; i < 3; i++) {
-        WAIT(sim, 1000, is_over(p[i]));
-        MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK && p[i]->state.content == OTHERS);
-    }
+    must_hold(sim, 1, 3, 1000, OTHERS);
 }
 
 /* ... when all transfers are complete and no member has received that. */
 SCENARIO(sync_restart_complete)
 {
-    begin(sim, 2, 1);
-    scenario_hold(p[0], OURS, 4);
-    scenario_hold(p[1], OTHERS, 0);
-    sync_some(sim, 0, 2);
-    WAIT(sim, 100, p[1]->state.fetching && p[1]->state.donor_count == 1);
+    begin_fetching(sim, 2);
     sim_master_crash(sim, true);
     sim_state_touch(sim, p[1]);
     MUST(sim, sim_state_finish(sim, p[1]));
     sim_master_start(sim);
-    for (uint32_t i = 0; i < 2; i++) {
-        WAIT(sim, 5000, is_over(p[i]));
-        MUST(sim, scenario_synced(sim, p[i]) == PCCL_OK && p[i]->state.content == OURS);
-    }
+    must_hold(sim, 0, 2, 5000, OURS);
     MUST(sim, p[0]->machine->revision == 5 && p[1]->machine->revision == 5 && sim->totals.fetches == 1);
 }
 
 /* F10: ... when one has received the end of the round, and is in the next one: the other receives it, too. */
 SCENARIO(sync_restart_round)
 {
-    begin(sim, 2, 1);
-    scenario_hold(p[0], OURS, 4);
-    scenario_hold(p[1], OTHERS, 0);
-    sync_some(sim, 0, 2);
-    WAIT(sim, 100, p[1]->state.fetching && p[1]->state.donor_count == 1);
+    begin_fetching(sim, 2);
     sim_state_touch(sim, p[1]);
     MUST(sim, sim_state_finish(sim, p[1]));
     scenario_control(sim, p[1], false); /* its message is in flight, but not the answer */
@@ -385,12 +384,7 @@ SCENARIO(sync_restart_round)
 /* A round that failed for all is reported as failed by a restarted master. */
 SCENARIO(sync_restart_failed)
 {
-    begin(sim, 3, 1);
-    scenario_hold(p[0], OURS, 4);
-    scenario_hold(p[1], OTHERS, 0);
-    scenario_hold(p[2], OTHERS, 0);
-    sync_some(sim, 0, 3);
-    WAIT(sim, 100, p[1]->state.fetching && p[2]->state.fetching);
+    begin_fetching(sim, 3);
     sim_conn_blackhole(sim, p[2]->control, 1);
     sim_peer_kill(sim, p[0], false);
     WAIT(sim, 1000, is_over(p[1]));
@@ -549,11 +543,7 @@ SCENARIO(sync_withdraw)
 /* Given up while the plan is in flight: its memory is not written. */
 SCENARIO(sync_withdraw_early)
 {
-    begin(sim, 3, 1);
-    scenario_hold(p[2], OTHERS, 0);
-    scenario_sync(sim, p[2], ENFORCE);
-    scenario_run_ms(sim, 20);
-    scenario_control(sim, p[2], false);
+    begin_cut_off(sim);
     sync_some(sim, 0, 2);
     scenario_run_ms(sim, 50);
     scenario_withdraw(sim, p[2], PCCL_CALL_SYNC);
@@ -566,11 +556,7 @@ SCENARIO(sync_withdraw_early)
 /* R9.3: a member in grace is waited for, its vote remains, and it gets its plan when it is back. */
 SCENARIO(sync_grace)
 {
-    begin(sim, 3, 1);
-    scenario_hold(p[2], OTHERS, 0);
-    scenario_sync(sim, p[2], ENFORCE);
-    scenario_run_ms(sim, 20);
-    scenario_control(sim, p[2], false);
+    begin_cut_off(sim);
     sim_conn_reset(sim, p[2]->control);
     sync_some(sim, 0, 2);
     scenario_run_ms(sim, 800);

@@ -117,14 +117,20 @@ SCENARIO(topology_kill_answer)
     MUST(sim, scenario_departures(sim) == 1);
 }
 
-/* A member dies while the ring waits for its links. */
-SCENARIO(topology_kill_links)
+/* A ring is found that waits for a link which cannot be opened. */
+static void begin_linking(struct sim *sim)
 {
     begin_many(sim);
     vote_and_search(sim, MANY);
     sim_net_cut(sim, p[1]->process.host, p[3]->process.host, SIM_DATA, SIM_DROP);
     answer_behind_1(sim, 3);
     MUST(sim, are_linking(sim));
+}
+
+/* A member dies while the ring waits for its links. */
+SCENARIO(topology_kill_links)
+{
+    begin_linking(sim);
     sim_peer_kill(sim, p[MANY - 1], false);
     WAIT(sim, 500, p[0]->machine->group.count == MANY - 1);
     must_end_without(sim, MANY - 1);
@@ -270,11 +276,7 @@ SCENARIO(topology_restart_search)
 /* The master restarts while the ring waits for its links. */
 SCENARIO(topology_restart_links)
 {
-    begin_many(sim);
-    vote_and_search(sim, MANY);
-    sim_net_cut(sim, p[1]->process.host, p[3]->process.host, SIM_DATA, SIM_DROP);
-    answer_behind_1(sim, 3);
-    MUST(sim, are_linking(sim));
+    begin_linking(sim);
     scenario_restart_master(sim, 20);
     sim->searches_by_hand = false;
     scenario_optimized(sim, p, MANY, PCCL_OK);

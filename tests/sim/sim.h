@@ -147,6 +147,7 @@ struct sim_conn {
 struct sim_conn *sim_dial(struct sim *sim, struct sim_process *from, enum sim_role role, enum sim_plane plane,
                           uint32_t host, uint16_t port);
 void sim_conn_send(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
+void sim_conn_send_msg(struct sim *sim, struct sim_conn *conn, int end, const struct pccl_msg *msg);
 /* Past the handshake. */
 void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const uint8_t *bytes, size_t length);
 /* Flushes, then FIN. */
@@ -461,6 +462,8 @@ void sim_app_later(struct sim *sim, struct sim_peer *peer, uint64_t delay);
 void sim_app_await(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 void sim_app_release(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *op);
 /* Leaves and ends the process. */
+/* Kills the peer `subject` if it lives; for sim_at. */
+void sim_on_gone(struct sim *sim, void *subject, uint64_t a, uint64_t b);
 void sim_app_leave(struct sim *sim, struct sim_peer *peer);
 /* The communicator is dead: the same process returns as a newcomer. */
 void sim_app_return(struct sim *sim, struct sim_peer *peer);
