@@ -43,6 +43,7 @@ class Proxy:
         self.room = None  # bytes that pass before it holds automatically
         self.count = 0  # all connections, including closed ones
         self._pairs = {}  # socket -> the opposite socket
+        self._sent = {}  # socket of a side that dialed, the oldest first -> bytes received there
         self._orphans = []  # remain open
         self._held = False
         self._orders = []
@@ -61,17 +62,21 @@ class Proxy:
 
     def pairs(self):
         """Returns the number of open connections."""
-        return sum(sock.getsockname()[1] == self.port for sock in list(self._pairs))
+        return len(self._sent)
+
+    def least_sent(self):
+        """Returns the smallest number of bytes that a side that dialed has sent on an open connection."""
+        return min(list(self._sent.values()), default=0)
 
     def cut_one(self, number, reset=False, only_outer=False):
         """Breaks this open connection, counted from the oldest. only_outer: as for `cut`."""
 
         def close_one():
-            inner = [sock for sock in self._pairs if sock.getsockname()[1] == self.port]
+            sock = list(self._sent)[number]
             if only_outer:
-                self._close_one_side(inner[number], inner=False)
+                self._close_one_side(sock, inner=False)
             else:
-                self._close(inner[number], reset)
+                self._close(sock, reset)
 
         self._order(close_one)
 
@@ -80,7 +85,7 @@ class Proxy:
         dialed does not notice, and its bytes are acknowledged."""
 
         def close_all():
-            for sock in [sock for sock in self._pairs if sock.getsockname()[1] == self.port]:
+            for sock in list(self._sent):
                 if only_inner or only_outer:
                     self._close_one_side(sock, inner=only_inner)
                 else:
@@ -112,6 +117,7 @@ class Proxy:
     def _close_one_side(self, sock, inner):
         other = self._pairs.pop(sock)
         self._pairs.pop(other)
+        self._sent.pop(sock)
         for end in (sock, other) if not self._held else ():
             self._selector.unregister(end)
         self._orphans.append(other if inner else sock)
@@ -123,6 +129,7 @@ class Proxy:
             if end is None:
                 continue
             self._pairs.pop(end, None)
+            self._sent.pop(end, None)
             if not self._held:
                 self._selector.unregister(end)
             if reset:
@@ -140,6 +147,7 @@ class Proxy:
         for sock in (inner, outer):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._pairs[inner], self._pairs[outer] = outer, inner
+        self._sent[inner] = 0
         if not self._held:
             self._selector.register(inner, selectors.EVENT_READ)
             self._selector.register(outer, selectors.EVENT_READ)
@@ -153,7 +161,10 @@ class Proxy:
         if self._held:  # since this was selected
             return
         try:
-            data = self.passes(sock, sock.recv(65536))
+            data = sock.recv(65536)
+            if sock in self._sent:
+                self._sent[sock] += len(data)
+            data = self.passes(sock, data)
             if data is None:
                 return
             for at in range(0, len(data), self.chunk):

@@ -8,6 +8,7 @@ from phases import PATIENT, agree, reduce_marked
 from proxy import behind_proxy
 
 POOL = 4
+HANDSHAKE_MAX = 16384  # exceeds the bytes that a dialer sends before its data
 
 
 def connections(peer, ports):
@@ -43,6 +44,17 @@ def right(results, peers):
 def whole(proxies):
     """Returns true if all connections are open. With few peers, all pairs have links, dialed by either side."""
     return all(proxy.pairs() == POOL * (len(proxies) - 1) for proxy in proxies)
+
+
+def reduce_over_all(peers, proxies):
+    """Reduces until each connection, accepted by its proxy, has also carried data: until then its handshake may be
+    under way, and the end of the others would end the link."""
+
+    def all_have_carried():
+        right(agree(reduce_marked(peers, 1, 400000), SUCCESS), peers)
+        return all(proxy.least_sent() > HANDSHAKE_MAX for proxy in proxies)
+
+    harness.poll(all_have_carried, "data on all connections")
 
 
 def test_reductions(run):
@@ -115,11 +127,12 @@ def test_one_is_gone_at_its_receiver(run):
     again: its sender cannot see that it is gone."""
     peers, proxies = start(run, 2)
     harness.poll(lambda: whole(proxies), "all connections")
+    reduce_over_all(peers, proxies)
     for slot in range(POOL):
         before = proxies[slot % 2].count
         proxies[slot % 2].cut_one(slot % POOL, only_outer=True)
         harness.poll(lambda: whole(proxies), "all connections again")
-        right(agree(reduce_marked(peers, 1, 400000), SUCCESS), peers)
+        reduce_over_all(peers, proxies)
         equal(proxies[slot % 2].count, before + 1, "connections that were dialed")
     check(not any("departs" in text for _, text in run.master.lines), "somebody was removed")
 
