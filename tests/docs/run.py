@@ -134,7 +134,7 @@ class Page:
             LD_LIBRARY_PATH=str(self.build / "src"),
             PCCL_LIBRARY=str(self.build / "src/libpccl.so.1"),
             PYTHONPATH=f"{self.root / 'python'}:{installed.metadata(self.scratch / 'installed')}",
-            PYTHONDONTWRITEBYTECODE="1",
+            PYTHONPYCACHEPREFIX=str(self.root / "build/pycache"),
         )
         return env
 
