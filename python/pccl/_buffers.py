@@ -1,7 +1,8 @@
 """Descriptions of the caller's memory: address, number of elements and data type. Nothing is copied.
 
-Accepts numpy arrays, torch tensors, and objects with the buffer protocol, __array_interface__ or __dlpack__. Never
-imports numpy or torch: an object can only be an array or a tensor if the program has already imported the library.
+Accepts numpy arrays, torch tensors, mlx arrays, and objects with the buffer protocol, __array_interface__ or
+__dlpack__. Never imports numpy, torch or mlx: an object can only be an array or a tensor if the program has already
+imported the library.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 
 
 class Buffer:
-    """A piece of memory. `owner` keeps it alive and in place. For a torch tensor `storage` does so, because a program
-    can give the tensor another storage (`.data = ...`, set_())."""
+    """A piece of memory. `owner` keeps it alive and in place. If the object may move, `storage` does so."""
 
     __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
 
@@ -41,8 +41,13 @@ class Buffer:
         self.device = device
         self.owner = owner
         self.obstacle = obstacle  # reason why results cannot be written to this memory; "" if they can
-        self.family = family  # "torch" or "buffer"
+        self.family = family  # "torch", "mlx" or "buffer"
         self.storage = storage
+
+    @property
+    def may_move(self) -> bool:
+        """True if the program can give the object other memory (`tensor.data = ...`, `array += 1` in mlx)."""
+        return self.family != "buffer"
 
     @property
     def writable(self) -> bool:
@@ -90,6 +95,9 @@ def of(thing: Any, argument: str) -> Buffer:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(thing, getattr(torch, "Tensor", ())):
         return _of_torch(torch, thing, argument)
+    mlx = sys.modules.get("mlx.core")
+    if mlx is not None and isinstance(thing, getattr(mlx, "array", ())):
+        return _of_mlx(mlx, thing, argument)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(thing, getattr(numpy, "ndarray", ())):
         return _of_numpy(thing, argument)
@@ -108,8 +116,8 @@ def of(thing: Any, argument: str) -> Buffer:
     if hasattr(thing, "__dlpack__"):
         return _of_dlpack(thing, argument)
     raise DTypeError(
-        f"{argument}: {type(thing).__name__} is not a buffer: expected a numpy array, a torch tensor, or an object "
-        "with the buffer protocol, __array_interface__ or __dlpack__"
+        f"{argument}: {type(thing).__name__} is not a buffer: expected a numpy array, a torch tensor, an mlx array, "
+        "or an object with the buffer protocol, __array_interface__ or __dlpack__"
     )
 
 
@@ -190,6 +198,25 @@ def _torch_storage(tensor: Any, argument: str) -> Any:
     if count > 0 and not there:
         raise _bad_layout(tensor, argument, "a tensor without memory")
     return storage
+
+
+# ---- mlx
+
+
+def _of_mlx(mlx: Any, array: Any, argument: str) -> Buffer:
+    """Evaluates the array. Its memory is readable by the processor on all of mlx's devices."""
+    dtype = by_name(str(array.dtype).rpartition(".")[2])
+    if dtype is None:
+        raise _bad_dtype(array, argument, "not a data type of PCCL")
+    try:
+        held = array.reshape(array.shape)  # an array of the same memory, which `array[0] = 1` does not move
+        mlx.eval(held)
+        view = memoryview(held)
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise _bad_layout(array, argument, f"cannot be evaluated here: {error}") from None
+    if not view.c_contiguous:
+        raise _not_contiguous(array, argument, view.strides)
+    return Buffer(_address_of(view), int(array.size), dtype, array, family="mlx", storage=view)
 
 
 # ---- numpy and its interface

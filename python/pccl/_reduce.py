@@ -151,10 +151,10 @@ class ReduceOpDescriptor:
         ctypes.memmove(ctypes.byref(target), ctypes.byref(made), ctypes.sizeof(made))
 
     def _pinned(self) -> Tuple[_native.ReduceOpDescriptorC, Any]:
-        """Returns the current C descriptor and the owners of its memory. Looks up the address again for torch tensors,
-        which can be given other memory (`.data = ...`)."""
-        if self._memory is not None and self._memory[0].family == "torch":
-            self._take(self._memory[0].owner, self._memory[1].owner)
+        """Returns the current C descriptor and the owners of its memory. Looks up the address of objects that may move
+        again."""
+        if self._memory is not None:
+            self._take(*[one.owner if one.may_move else one for one in self._memory])
         made = _native.ReduceOpDescriptorC(
             _buffers.address("sendbuf_ptr", self.sendbuf_ptr),
             _buffers.address("recvbuf_ptr", self.recvbuf_ptr),

@@ -73,7 +73,7 @@ class TensorInfo:
     def _follow(self) -> None:
         """Looks up the current address of the tensor's memory, which the program may have replaced (`.data = ...`,
         optimizers that reallocate)."""
-        if self._buffer is None or self._buffer.family != "torch":
+        if self._buffer is None or not self._buffer.may_move:
             return
         buffer = _buffers.of(self._tensor, f"shared state: {self.name}")
         if buffer.count != self.numel:
@@ -144,6 +144,16 @@ class SharedState:
     @property
     def tensor_infos(self) -> Sequence[TensorInfo]:
         return tuple(self._infos)
+
+    def _need_names(self, now: Sequence[str]) -> None:
+        """Raises InvalidArgument unless the tensors have these names."""
+        before = [info.name for info in self._infos]
+        if before != now:
+            changed = sorted(set(before) ^ set(now)) or now
+            raise InvalidArgument(
+                f"shared state: its tensors differ from the original ones: {', '.join(changed[:4])}"
+                f"{' and more' if len(changed) > 4 else ''}"
+            )
 
     def _prepare(self) -> Prepared:
         """Returns the current state in the library's form."""

@@ -27,6 +27,7 @@ ORDER = """
     pccl._staged pccl._reduce pccl._operation pccl._handles pccl._collectives pccl._described pccl._settings
     pccl._operations pccl._calls pccl._run pccl._communicator pccl._loop pccl._pccl pccl._exchange pccl._end
     pccl.progress pccl
+    pccl.mlx
 
     pccl.torch._layout pccl.torch._overlap pccl.torch._tensors pccl.torch._gradients pccl.torch._ddp pccl.torch._state
     pccl.torch._statistics

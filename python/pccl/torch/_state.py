@@ -171,13 +171,7 @@ class TrainingState(SharedState):
     def _now(self) -> Tuple[_Named, _Numbers]:
         """Returns the current tensors and numbers. Raises InvalidArgument if the set of tensors has changed."""
         named, numbers = self._look_up()
-        before, now = [info.name for info in self._infos], [name for name, _ in named]
-        if before != now:
-            changed = sorted(set(before) ^ set(now)) or now
-            raise InvalidArgument(
-                f"shared state: its tensors differ from the original ones: {', '.join(changed[:4])}"
-                f"{' and more' if len(changed) > 4 else ''}"
-            )
+        self._need_names([name for name, _ in named])
         return named, numbers
 
     def _prepare(self) -> Prepared:
