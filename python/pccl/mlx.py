@@ -13,13 +13,14 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.optimizers import Optimizer
 from mlx.utils import tree_flatten, tree_map_with_path
 
 from . import _buffers
 from ._codec import QuantizationOptions
 from ._communicator import Communicator
 from ._enums import Op, ReduceOp, number
-from ._errors import DTypeError, InvalidArgument
+from ._errors import DTypeError, InvalidArgument, LayoutError
 from ._operations import Coalesced
 from ._state import Prepared, SharedState, TensorInfo
 
@@ -57,7 +58,7 @@ def average_gradients(
         _need_array("average_gradients", name, array)
     sources = [(name, mx.contiguous(array)) for name, array in named if array.size > 0]
     reduced = {name: mx.zeros(array.shape, array.dtype) for name, array in sources}
-    mx.eval([array for _, array in sources], reduced)
+    _evaluate("average_gradients", [array for _, array in sources], reduced)
     operations = [
         Coalesced(
             [array for _, array in bucket], [reduced[name] for name, _ in bucket], op=op, tag=tag + index,
@@ -83,12 +84,21 @@ def _buckets(named: List[Tuple[str, Any]], size: int) -> List[List[Tuple[str, An
     return buckets
 
 
+def _evaluate(where: str, *trees: Any) -> None:
+    try:
+        mx.eval(*trees)
+    except (RuntimeError, ValueError) as error:
+        raise LayoutError(f"{where}: the arrays cannot be evaluated here: {error}") from None
+
+
 def _need_array(where: str, name: str, thing: Any) -> None:
     if not isinstance(thing, mx.array):
-        raise DTypeError(f"{where}: {name or 'the tree'} is a {type(thing).__name__}: expected an mlx array")
+        raise DTypeError(f"{where}: {name or 'the tree'}: expected an mlx array, not {type(thing).__name__}")
 
 
 # ---- shared state
+
+_MODULE, _OPTIMIZER = "module", "optimizer"  # first parts of the names of their arrays
 
 
 class _Leaf(NamedTuple):
@@ -108,7 +118,7 @@ class TrainingState(SharedState):
     their names, data types and sizes must not change."""
 
     def __init__(self, model: Any, optimizer: Any, extra: Mapping[str, Any]) -> None:
-        self._trees = {**extra, "module": model}
+        self._trees = {**extra, _MODULE: model}
         self._optimizer = optimizer
         super().__init__([TensorInfo.from_buffer(leaf.array, leaf.name) for leaf in self._look_up()])
 
@@ -122,10 +132,10 @@ class TrainingState(SharedState):
         seen: Set[Tuple[int, str]] = set()
         trees = dict(self._trees)
         if self._optimizer is not None:
-            trees["optimizer"] = self._optimizer.state
+            trees[_OPTIMIZER] = self._optimizer.state
         for name, tree in sorted(trees.items()):
             _collect(name, tree, found, seen)
-        mx.eval([leaf.array for leaf in found])
+        _evaluate("shared_state", [leaf.array for leaf in found])
         for leaf in found:
             if not memoryview(leaf.array).c_contiguous:
                 leaf.owner[leaf.key] = mx.contiguous(leaf.array)
@@ -146,13 +156,12 @@ def _collect(path: str, tree: Any, found: List[_Leaf], seen: Set[Tuple[int, str]
     is_module = isinstance(tree, nn.Module)
     if isinstance(tree, dict):
         # As in Module.parameters(), names that begin with an underscore are private.
-        parts: List[Tuple[Any, Any]] = [(key, tree[key]) for key in sorted(tree) if not is_module or key[0] != "_"]
+        parts: List[Tuple[Any, Any]] = [(key, tree[key]) for key in sorted(tree, key=str) if not is_module or key[0] != "_"]
     elif isinstance(tree, list):
         parts = list(enumerate(tree))
     else:
         raise InvalidArgument(
-            f"shared_state: {path} is a {type(tree).__name__}: expected a module, or a dictionary or list of mlx "
-            "arrays"
+            f"shared_state: {path}: expected a module, or a dictionary or list of mlx arrays, not {type(tree).__name__}"
         )
     for key, part in parts:
         if isinstance(part, mx.array):
@@ -181,6 +190,15 @@ def shared_state(model: Any, optimizer: Any = None, extra: Optional[Mapping[str,
 
     A synchronization that receives other contents writes them to the memory of the arrays. Before that, it copies
     arrays that are not contiguous or share memory, and puts the copies in their places."""
+    given = dict(extra or {})
+    if not isinstance(model, nn.Module):
+        raise InvalidArgument(f"shared_state: model: expected an mlx.nn.Module, not {type(model).__name__}")
     if optimizer is not None:
+        if not isinstance(optimizer, Optimizer):
+            kind = type(optimizer).__name__
+            raise InvalidArgument(f"shared_state: optimizer: expected an mlx.optimizers.Optimizer, not {kind}")
         optimizer.init(model.trainable_parameters())
-    return TrainingState(model, optimizer, extra or {})
+    for name in given:
+        if name in (_MODULE, _OPTIMIZER):
+            raise InvalidArgument(f"shared_state: extra: the name {name!r} is reserved")
+    return TrainingState(model, optimizer, given)

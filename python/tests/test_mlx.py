@@ -124,13 +124,14 @@ def test_unsuitable_arrays(group):
             comm.all_reduce(array)
 
 
-def test_arrays_that_cannot_be_evaluated():
-    def trace(array):
-        _buffers.of(array, "send")
-        return array
-
-    with pytest.raises(pccl.LayoutError, match="send: array .* cannot be evaluated here: .*compile"):
-        mx.compile(trace)(mx.ones((2,)))
+def test_arrays_that_cannot_be_evaluated(address):
+    with pccl.Communicator(address) as comm:
+        for words, use in (
+            ("send: array .*", lambda array: comm.all_reduce(array)),
+            ("average_gradients: the arrays", lambda array: pccl.mlx.average_gradients({"a": array}, comm)),
+        ):
+            with pytest.raises(pccl.LayoutError, match=f"{words} cannot be evaluated here: .*compile"):
+                mx.compile(lambda array: (use(array), array)[1])(mx.ones((2,)))
 
 
 
@@ -170,7 +171,7 @@ def test_averages_of_one_array_and_alone(address):
         with pytest.raises(pccl.TooFewPeersError):
             pccl.mlx.average_gradients(given, comm)
         assert pccl.mlx.average_gradients({}, comm) == {}
-        with pytest.raises(pccl.DTypeError, match="layers.0 is a float: expected an mlx array"):
+        with pytest.raises(pccl.DTypeError, match="layers.0: expected an mlx array, not float"):
             pccl.mlx.average_gradients({"layers": [1.0]}, comm)
     with pytest.raises(pccl.InvalidArgument, match="comm: expected a Communicator, not None"):
         pccl.mlx.average_gradients(given, None)
@@ -226,8 +227,17 @@ def test_shared_state_that_changes_and_misuse():
     extra["more"]["b"] = mx.array(2)
     with pytest.raises(pccl.InvalidArgument, match="its tensors differ from the original ones: more.b"):
         state._prepare()
-    with pytest.raises(pccl.InvalidArgument, match="shared_state: count is a int: expected a module, or a dictionary"):
-        pccl.mlx.shared_state(model, extra={"count": 3})
+    for words, given in (
+        ("count: expected a module, or a dictionary or list of mlx arrays, not int", (model, None, {"count": 3})),
+        ("a: expected a module, .* not tuple", (model, None, {"more": {"a": (mx.array(1),)}})),
+        ("model: expected an mlx.nn.Module, not Adam", (optimizer, model)),
+        ("optimizer: expected an mlx.optimizers.Optimizer, not str", (model, "adam")),
+        ("extra: the name 'optimizer' is reserved", (model, None, {"optimizer": {}})),
+    ):
+        with pytest.raises(pccl.InvalidArgument, match=f"shared_state: .*{words}"):
+            pccl.mlx.shared_state(*given)
+    mixed = pccl.mlx.shared_state(model, None, {"mixed": {1: mx.array(1), "b": [mx.array(2)]}})
+    assert [info.name for info in mixed.tensor_infos][:2] == ["mixed.1", "mixed.b.0"]
     twice = nn.Sequential(model.layers[0], model.layers[0])
     assert len(pccl.mlx.shared_state(twice).tensor_infos) == 2
 
