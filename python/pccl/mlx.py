@@ -156,7 +156,8 @@ def _collect(path: str, tree: Any, found: List[_Leaf], seen: Set[Tuple[int, str]
     is_module = isinstance(tree, nn.Module)
     if isinstance(tree, dict):
         # As in Module.parameters(), names that begin with an underscore are private.
-        parts: List[Tuple[Any, Any]] = [(key, tree[key]) for key in sorted(tree, key=str) if not is_module or key[0] != "_"]
+        keys = sorted(tree, key=str)
+        parts: List[Tuple[Any, Any]] = [(key, tree[key]) for key in keys if not is_module or key[0] != "_"]
     elif isinstance(tree, list):
         parts = list(enumerate(tree))
     else:
