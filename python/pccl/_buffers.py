@@ -21,7 +21,7 @@ from ._errors import DTypeError, InvalidArgument, LayoutError
 class Buffer:
     """A piece of memory. `owner` keeps it alive and in place. If the object may move, `storage` does so."""
 
-    __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage")
+    __slots__ = ("address", "count", "dtype", "device", "owner", "obstacle", "family", "storage", "is_staged")
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class Buffer:
         device: DeviceType = DeviceType.CPU,
         family: str = "buffer",
         storage: Any = None,
+        is_staged: bool = False,
     ) -> None:
         self.address = address
         self.count = count
@@ -43,6 +44,7 @@ class Buffer:
         self.obstacle = obstacle  # reason why results cannot be written to this memory; "" if they can
         self.family = family  # "torch", "mlx" or "buffer"
         self.storage = storage
+        self.is_staged = is_staged  # true if the library can use the memory only through a copy on the host
 
     @property
     def may_move(self) -> bool:
@@ -50,11 +52,16 @@ class Buffer:
         return self.family != "buffer"
 
     @property
+    def is_on_device(self) -> bool:
+        return self.is_staged or self.device is not DeviceType.CPU
+
+    @property
     def writable(self) -> bool:
         return not self.obstacle
 
 
 _READ_ONLY = "read-only"
+TORCH_DEVICES = "cuda", "xpu", "mps"  # types of devices whose tensors pass through host memory
 
 
 class _HasArrayInterface(Protocol):
@@ -132,7 +139,7 @@ def digest(named: Iterable[Tuple[str, Any]]) -> str:
     hashed = hashlib.sha256()
     for name, thing in named:
         buffer = of(thing, name)
-        if buffer.device is not DeviceType.CPU:
+        if buffer.is_on_device:
             buffer = of(thing.cpu(), name)
         hashed.update(f"{name}\0{buffer.dtype.name}\0{buffer.count}\0".encode())
         if buffer.count > 0:
@@ -169,8 +176,9 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
         raise _bad_layout(tensor, argument, "a DTensor has no memory; pass the result of its to_local()")
     if tensor.layout is not torch.strided:
         raise _bad_layout(tensor, argument, f"layout {tensor.layout}, expected a dense (strided) tensor")
-    if tensor.device.type not in ("cpu", "cuda"):
-        raise _bad_layout(tensor, argument, "neither in CPU memory nor on a CUDA device")
+    kind = tensor.device.type
+    if kind != "cpu" and kind not in TORCH_DEVICES:
+        raise _bad_layout(tensor, argument, f"expected a tensor on one of cpu, {', '.join(TORCH_DEVICES)}")
     dtype = by_name(str(tensor.dtype).replace("torch.", "", 1))
     if dtype is None:
         raise _bad_dtype(tensor, argument, "not a data type of PCCL")
@@ -178,10 +186,11 @@ def _of_torch(torch: Any, tensor: Any, argument: str) -> Buffer:
         raise _not_contiguous(tensor, argument, tuple(tensor.stride()))
     if tensor.is_neg():
         raise _bad_layout(tensor, argument, "a lazily negated view: call resolve_neg() first")
-    device = DeviceType.CUDA if tensor.device.type == "cuda" else DeviceType.CPU
+    device = DeviceType.CUDA if kind == "cuda" else DeviceType.CPU
     storage = _torch_storage(tensor, argument)
     return Buffer(
-        int(tensor.data_ptr()), int(tensor.numel()), dtype, tensor, device=device, family="torch", storage=storage
+        int(tensor.data_ptr()), int(tensor.numel()), dtype, tensor, device=device, family="torch", storage=storage,
+        is_staged=kind not in ("cpu", "cuda")
     )
 
 
@@ -455,7 +464,7 @@ def match_kinds(send: Buffer, recv: Buffer, where: str) -> None:
             f"{where}: send and recv have different data types: {send.dtype.name.lower()}, "
             f"{recv.dtype.name.lower()}"
         )
-    if send.device is not recv.device:
+    if send.device is not recv.device or send.is_staged != recv.is_staged:
         raise LayoutError(f"{where}: send and recv are on different devices")
 
 

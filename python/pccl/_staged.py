@@ -1,4 +1,4 @@
-"""Copies of CUDA tensors in page-locked host memory, which the library uses in their place."""
+"""Copies of tensors on devices in host memory, which the library uses in their place."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _native
 from ._buffers import Buffer
-from ._enums import DeviceType
 from ._errors import LayoutError
-from ._lazy import Lazy, torch
+from ._lazy import Lazy
 
 _staging: Any = Lazy("pccl.torch._staging")
 
 
 def on_device(buffer: Buffer) -> bool:
-    if buffer.device is DeviceType.CPU:
+    if not buffer.is_on_device:
         return False
     if buffer.family != "torch":
         raise LayoutError("CUDA device memory is supported for torch tensors only")
@@ -22,14 +21,14 @@ def on_device(buffer: Buffer) -> bool:
 
 
 class Staged:
-    """Page-locked host memory of `count` elements for CUDA tensors. Copies `source` to the elements from `begin` on.
+    """Host memory of `count` elements for tensors on a device. Copies `source` to the elements from `begin` on.
     When the operation has succeeded, copies the elements from `end` on to `target`."""
 
     def __init__(self, count: int, source: Any, begin: int, target: Any, end: int) -> None:
         given = target if source is None else source
         self._target = target
         self._end = end
-        host: Any = torch.empty(count, dtype=given.dtype, device="cpu", pin_memory=True)
+        host: Any = _staging.host_memory(count, given.dtype)
         self._host = host
         if source is not None:
             host[begin : begin + source.numel()].copy_(source.reshape(-1))  # waits for the stream's pending work
@@ -46,8 +45,8 @@ class Staged:
 
 
 def fuse(pinned: Sequence[Tuple[_native.ReduceOpDescriptorC, Any]]) -> Any:
-    """Points descriptors of CUDA tensors at page-locked memory. Returns an object whose bring() copies the results to
-    the tensors, or None if there are no CUDA tensors."""
+    """Points descriptors of tensors on devices at host memory. Returns an object whose bring() copies the results to
+    the tensors, or None if there are no such tensors."""
     places = [(made, memory) for made, memory in pinned if memory is not None and on_device(memory[0])]
     if not places:
         return None

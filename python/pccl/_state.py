@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _buffers, _core, _native
 from ._enums import DataType, DeviceType, data_type, member, number
 from ._errors import DTypeError, InvalidArgument, LayoutError
+from ._lazy import torch
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class SharedStateSyncInfo:
 
 
 class TensorInfo:
-    """A named tensor of a shared state, in host memory or on a CUDA device."""
+    """A named tensor of a shared state, in host memory or on a device."""
 
     def __init__(
         self,
@@ -92,12 +93,13 @@ class Prepared:
 
     def __init__(self, revision: int, infos: Sequence[TensorInfo]) -> None:
         self._names = [_core.text("TensorInfo: name", info.name) for info in infos]
+        self._staged: List[Tuple[Any, Any]] = []  # tensors that the library cannot access, and their copies on the host
         self._pins = [(info._tensor, info._buffer) for info in infos]
         self.infos = (_native.TensorInfoC * len(infos))()
         for index, info in enumerate(infos):
             self.infos[index] = _native.TensorInfoC(
                 self._names[index],
-                info.data_ptr,
+                self._address(info),
                 info.numel,
                 info.dtype,
                 member("device_type", DeviceType, info.device_type),
@@ -106,6 +108,19 @@ class Prepared:
         self._c = _native.SharedStateC(revision, len(infos), self.infos)
         self.reference = ctypes.byref(self._c)
         self.numbers: Dict[str, Any] = {}  # values of the numbers of a TrainingState
+
+    def _address(self, info: TensorInfo) -> int:
+        if info._buffer is None or not info._buffer.is_staged:
+            return info.data_ptr
+        host: Any = torch.empty(info.numel, dtype=info._tensor.dtype, device="cpu")
+        host.copy_(info._tensor.detach().reshape(-1))
+        self._staged.append((info._tensor, host))
+        return int(host.data_ptr())
+
+    def bring(self) -> None:
+        """Copies the synchronized contents to the tensors that the library cannot access."""
+        for tensor, host in self._staged:
+            tensor.detach().copy_(host.view(tensor.shape))
 
     @property
     def revision(self) -> int:
@@ -162,4 +177,5 @@ class SharedState:
         return Prepared(self._revision, self._infos)
 
     def _finish(self, prepared: Prepared) -> None:
-        """Stores the revision after a successful synchronization."""
+        """Stores the contents after a successful synchronization."""
+        prepared.bring()

@@ -14,7 +14,7 @@ def register() -> None:
 
         if not dist.is_available() or "PCCL" in dist.Backend._plugins:
             return
-        dist.Backend.register_backend("pccl", _make_group, extended_api=True, devices=["cpu", "cuda"])
+        dist.Backend.register_backend("pccl", _make_group, extended_api=True, devices=["cpu", "cuda", "xpu", "mps"])
         dist.register_rendezvous_handler("pccl", _rendezvous)
     except Exception:
         pass

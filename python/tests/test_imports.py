@@ -20,8 +20,8 @@ ORDER = """
     pccl._buffers pccl._codec pccl._core pccl._feedback pccl._recorder pccl._state pccl._threads pccl._master
     pccl.cuda pccl.master pccl.perf pccl.recorder pccl.top
 
-    pccl.torch._commit pccl.torch._forms pccl.torch._functional pccl.torch._lanes pccl.torch._numbers
-    pccl.torch._pipeline pccl.torch._placing pccl.torch._seen pccl.torch._sparse pccl.torch._staging
+    pccl.torch._commit pccl.torch._devices pccl.torch._forms pccl.torch._functional pccl.torch._lanes
+    pccl.torch._numbers pccl.torch._pipeline pccl.torch._placing pccl.torch._seen pccl.torch._sparse pccl.torch._staging
     pccl.torch._untraced
 
     pccl._staged pccl._reduce pccl._operation pccl._handles pccl._collectives pccl._described pccl._settings

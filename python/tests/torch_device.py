@@ -1,6 +1,7 @@
 """A made-up device, for machines without one: its memory is CPU tensors, and its streams do nothing before a thread
 waits for them. So a read that is too early gets the old content."""
 
+import functools
 import threading
 
 import torch
@@ -44,17 +45,35 @@ class Event:
         self._stream.run(self._end)
 
 
+class _QueueEvent(Event):
+    """Takes the place of torch.mps.Event."""
+
+    def __init__(self, queue):
+        self._queue = queue
+
+    def record(self):
+        super().record(self._queue)
+
+
 class Device:
-    """Takes the place of pccl.torch._staging's device. copies: number of copies, of one tensor or many at once."""
+    """Takes the place of pccl.torch._staging's device. copies: number of copies, of one tensor or many at once. kind: a
+    row of pccl.torch._devices. Without page-locked memory (mps), the device has one queue, and the host waits for each
+    copy."""
 
     Stream, Event = Stream, Event
 
-    def __init__(self, staging):
+    def __init__(self, staging, kind="cuda"):
+        from pccl.torch import _devices
+
         self._memory = {}  # by address, so that it is not used again
         self.copies = 0
         self._current = threading.local()
         self._default = Stream()
+        self._waits = not _devices.KINDS[kind].pins
         staging.api = self
+        if kind == "mps":
+            staging.api = _devices.KINDS[kind].api
+            torch.mps.Event = functools.partial(_QueueEvent, self._default)
         staging.is_on_device = self._is_mine
         staging.host_memory = lambda count, dtype: torch.full((count,), 77, dtype=dtype)
         staging.copy = self._copy
@@ -99,6 +118,8 @@ class Device:
     def _put(self, target, source):
         if self._is_mine(target) or self._is_mine(source):
             self.current_stream().put(lambda: target.copy_(source))
+            if self._waits:
+                self.current_stream().synchronize()
         else:
             target.copy_(source)
 

@@ -13,7 +13,7 @@ import sys
 from array import array
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .._buffers import describe
+from .._buffers import TORCH_DEVICES, describe
 from .._errors import DTypeError, InvalidArgument, LayoutError
 from .._lazy import Lazy, numpy, torch
 from ._copier import Copies, DeviceCopier, HostCopier
@@ -184,7 +184,7 @@ def is_tensor(thing: Any) -> bool:
 
 
 def is_on_device(tensor: Any) -> bool:
-    return str(tensor.device.type) == "cuda"
+    return tensor.device.type in TORCH_DEVICES
 
 
 def is_numpy(thing: Any) -> bool:

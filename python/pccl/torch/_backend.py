@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from .._buffers import TORCH_DEVICES
 from .._communicator import Communicator
 from .._errors import PCCLError
 from . import _commit, _functional, _layout, _monitored, _reconfigure
@@ -100,8 +101,8 @@ class ProcessGroup(Launching):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
-        return [torch.device(kind) for kind in kinds]
+        kinds = [kind for kind in TORCH_DEVICES if getattr(torch, kind).is_available()]
+        return [torch.device(kind) for kind in ("cpu", *kinds)]
 
     def _get_backend(self, _device: torch.device) -> ProcessGroup:
         return self

@@ -24,6 +24,7 @@ from .._enums import ReduceOp, Result
 from .._errors import AbortedError, InvalidArgument, InvalidUsage, PCCLError
 from .._reduce import ReduceInfo
 from . import _staging
+from ._devices import STREAMED
 from ._gradients import BUCKET_BYTES, Bucket, make_buckets, trainable
 
 _PAUSE_S = 0.02
@@ -229,7 +230,7 @@ class DDPState:
 
 def _when_all(ends: List[Future[ReduceInfo]], buffer: torch.Tensor, finish: Callable[[Any], torch.Tensor]) -> Any:
     """Returns a torch future of the result of `finish`, which runs when all units have ended."""
-    devices = [buffer.device] if buffer.device.type == "cuda" else None
+    devices = [buffer.device] if buffer.device.type in STREAMED else None
     ready: Any = torch.futures.Future(devices=devices)
     left, lock = [len(ends)], threading.Lock()
 

@@ -10,8 +10,10 @@ from typing import Any, Callable, List
 import torch
 import torch.distributed as dist
 
+from .._buffers import TORCH_DEVICES
+
 _library: Any = None  # keeps the kernels alive
-_DEVICES = "CPU", "CUDA"
+_DEVICES = "CPU", *(kind.upper() for kind in TORCH_DEVICES)
 
 
 def _all_gather_into_tensor_out(group: Any, input: torch.Tensor, _: int, __: Any, *, out: torch.Tensor) -> torch.Tensor:

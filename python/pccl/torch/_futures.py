@@ -18,6 +18,7 @@ import torch
 from .. import _threads
 from .._threads import SLICE_S
 from . import _commit
+from ._devices import STREAMED
 from ._lanes import in_lane, lane_here, lane_of
 from ._untraced import untrace
 from ._work import BaseWork
@@ -176,7 +177,7 @@ class Work(BaseWork):
     def get_future(self) -> Any:
         """Returns the future of the outputs."""
         if self._future is None:
-            devices = sorted({t.device for t in self._outputs if t.device.type == "cuda"}, key=str)
+            devices = sorted({t.device for t in self._outputs if t.device.type in STREAMED}, key=str)
             self._future = _of_work(self, self._lane(), devices, self._value)
         return self._future
 

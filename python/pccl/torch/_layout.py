@@ -6,6 +6,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
+from .._buffers import TORCH_DEVICES
 from .._enums import BY_NAME
 from ._staging import Stage, copy, host_memory, is_on_device
 
@@ -54,8 +55,8 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def check_device(tensor: Any, may_be_sparse: bool) -> None:
-    if tensor.device.type not in ("cpu", "cuda"):
-        raise ValueError(f"pccl supports tensors in CPU and CUDA memory, not on {tensor.device}")
+    if tensor.device.type != "cpu" and tensor.device.type not in TORCH_DEVICES:
+        raise ValueError(f"pccl: a tensor on {tensor.device}: expected one on cpu, {', '.join(TORCH_DEVICES)}")
     if tensor.layout is not torch.strided and not (may_be_sparse and tensor.layout is torch.sparse_coo):
         others = ", in all_reduce also sparse ones in COO layout" if may_be_sparse else ""
         raise ValueError(f"pccl supports dense tensors{others}, not of layout {tensor.layout}")

@@ -1,4 +1,4 @@
-"""Tensors in the memory of CUDA devices: their copies in page-locked memory, and the order of streams.
+"""Tensors in the memory of devices: their copies in host memory, and the order of streams.
 
 The library reads host memory, so device tensors are first copied there. This happens in the caller's stream, after the
 kernels that compute them, and the launch waits only for these copies. Results are copied back in a separate stream,
@@ -13,31 +13,35 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
-api: Any = torch.cuda  # torch's streams and events; replaced by tests that have no device
+from .._buffers import TORCH_DEVICES
+from . import _devices
+
+_kind = _devices.of_this_machine()
+api: Any = _kind.api  # torch's streams and events; replaced by tests that have no device
 _streams: Dict[Tuple[torch.device, str], Any] = {}  # streams of this module by device and purpose
 _FUSED_BYTES = 1 << 20  # size above which gathering tensors first has no benefit
 
 
 def is_on_device(tensor: torch.Tensor) -> bool:
-    return str(tensor.device.type) == "cuda"
+    return tensor.device.type in TORCH_DEVICES
 
 
 def host_memory(count: int, dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty(count, dtype=dtype, device="cpu", pin_memory=True)
+    return torch.empty(count, dtype=dtype, device="cpu", pin_memory=_kind.pins)
 
 
 def copy(target: torch.Tensor, source: torch.Tensor) -> None:
     """Copies a tensor. If a device is involved, copies in its current stream, and the device converts the type."""
     if is_on_device(target) and target.dtype != source.dtype:
-        source = source.to(target.device, non_blocking=True)
-    target.copy_(source, non_blocking=True)
+        source = source.to(target.device, non_blocking=_kind.pins)
+    target.copy_(source, non_blocking=_kind.pins)
 
 
 def mix(target: torch.Tensor, source: torch.Tensor, alpha: float) -> None:
     """Sets `target`, on a device, to alpha * target + (1 - alpha) * source, where `source` is in page-locked memory.
     Works in the current stream, and rounds as the host does."""
     mixed = target.to(source.dtype) * alpha
-    mixed += source.to(target.device, non_blocking=True) * (1 - alpha)
+    mixed += source.to(target.device, non_blocking=_kind.pins) * (1 - alpha)
     target.copy_(mixed)
 
 
@@ -47,7 +51,7 @@ def device_memory(count: int, like: torch.Tensor) -> torch.Tensor:
 
 def copy_all(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> None:
     """Copies many tensors of the same device and type with a single kernel."""
-    torch._foreach_copy_(list(targets), list(sources), non_blocking=True)
+    torch._foreach_copy_(list(targets), list(sources), non_blocking=_kind.pins)
 
 
 def stream_of(device: torch.device, purpose: str) -> Any:

@@ -183,7 +183,8 @@ class TrainingState(SharedState):
         return prepared
 
     def _finish(self, prepared: Prepared) -> None:
-        """Writes the numbers back to their places."""
+        """Also writes the numbers back to their places."""
+        super()._finish(prepared)
         numbers = prepared.numbers
         if self._optimizer is not None and _OPTIMIZER in numbers:
             take = _taker(numbers[_OPTIMIZER])
