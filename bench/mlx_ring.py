@@ -32,7 +32,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BATCH = 100  # reductions in a step, and between two lines of a peer
 PORT = 48148
-DONE = "done"
+DONE, KILLED = "done", "ended with -9"
 
 
 # ---- peers
@@ -93,9 +93,9 @@ class Peer:
 
     def _read(self, process):
         for line in process.stdout:
-            self._lines.put((self.number, int(line)))
+            self._lines.put((self, process, int(line)))
         process.stdout.close()
-        self._lines.put((self.number, DONE if process.wait() == 0 else f"ended with {process.returncode}"))
+        self._lines.put((self, process, DONE if process.wait() == 0 else f"ended with {process.returncode}"))
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -113,37 +113,39 @@ class Part:
         self.counts = [0] * len(peers)
         self.ends = [None] * len(peers)
         self.kills = 0
-        self.killed = set()  # peers whose end is our doing
         self.pause = 0.0
         self.begin = time.monotonic()
 
     def _may_kill(self):
-        if self.name == "pccl":  # not at the end, when the others may leave before a newcomer has joined
-            return 0 < max(self.counts) < 0.97 * self.arguments.operations and min(self.counts) > 0
+        if self.name == "pccl":
+            return max(self.counts) < self.arguments.operations and min(self.counts) > 0
         return self.name == "ring-kill" and self.kills == 0 and min(self.counts) > 0
 
     def _kill(self):
         peer = random.choice(self.peers)
-        self.killed.add(peer.number)
         self.counts[peer.number] = 0
         self.kills += 1
         peer.kill()
         if self.name == "pccl":
             peer.start()
 
-    def _take(self, number, told):
+    def _take(self, peer, process, told):
+        if process is not peer.process:
+            return  # one that was killed and replaced
         if isinstance(told, int):
-            self.counts[number] = told
-        elif number in self.killed:
-            self.killed.discard(number)
+            self.counts[peer.number] = told
         else:
-            self.ends[number] = told
+            self.ends[peer.number] = told
+
+    def _is_over(self):
+        """Returns true if all processes have ended, except a newcomer that was still joining when the others left."""
+        left = [number for number, end in enumerate(self.ends) if end is None]
+        return not left or (len(left) == 1 and self.counts[left[0]] == 0 and DONE in self.ends)
 
     def run(self):
         last = time.monotonic()
         next_kill = last + self.arguments.kill_every
-        gone = len(self.peers) - (1 if self.name == "ring-kill" else 0)
-        while sum(end is not None for end in self.ends) < gone:
+        while not self._is_over():
             try:
                 self._take(*self.lines.get(timeout=0.1))
                 self.pause, last = max(self.pause, time.monotonic() - last), time.monotonic()
@@ -154,8 +156,8 @@ class Part:
             if time.monotonic() >= next_kill and self._may_kill():
                 self._kill()
                 next_kill = time.monotonic() + self.arguments.kill_every
-        ends = [end for end in self.ends if end is not None]
-        return self._result("complete" if all(end == DONE for end in ends) else "; ".join(sorted(set(ends))))
+        failures = {end for end in self.ends if end not in (None, DONE, KILLED)}
+        return self._result("; ".join(sorted(failures)) or "complete")
 
     def _result(self, outcome):
         seconds = time.monotonic() - self.begin
