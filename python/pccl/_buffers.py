@@ -131,7 +131,10 @@ def of(thing: Any, argument: str) -> Buffer:
 def of_another_copy(given: Any) -> Buffer:
     """Converts a Buffer that was created by another copy of this package."""
     dtype, device = DataType(int(given.dtype)), DeviceType(int(given.device))
-    return Buffer(given.address, given.count, dtype, given.owner, device=device, family=given.family, storage=given)
+    return Buffer(
+        given.address, given.count, dtype, given.owner, device=device, family=given.family, storage=given,
+        is_staged=getattr(given, "is_staged", False)
+    )
 
 
 def digest(named: Iterable[Tuple[str, Any]]) -> str:

@@ -158,8 +158,9 @@ def test_shared_state(group, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_of_this_machine(monkeypatch, kind):
     assert _devices.of_this_machine() is _devices.KINDS["cuda"] or torch.accelerator.is_available()
-    for name in _devices.KINDS:
-        monkeypatch.setattr(getattr(torch, name), "is_available", lambda name=name: name == kind)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name in KINDS:
+        monkeypatch.setattr(getattr(torch, name), "device_count", lambda name=name: int(name == kind))
     assert _devices.of_this_machine() is _devices.KINDS[kind]
     assert {str(one) for one in _backend.ProcessGroup._device_types.fget(None)} == {"cpu", kind}
 

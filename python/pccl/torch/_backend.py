@@ -14,10 +14,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from .._buffers import TORCH_DEVICES
 from .._communicator import Communicator
 from .._errors import PCCLError
-from . import _commit, _functional, _layout, _monitored, _reconfigure
+from . import _commit, _devices, _functional, _layout, _monitored, _reconfigure
 from ._call import BARRIER, Call, all_reduces
 from ._forms import in_all_forms, usual
 from ._futures import Completer, Work
@@ -101,8 +100,7 @@ class ProcessGroup(Launching):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        kinds = [kind for kind in TORCH_DEVICES if getattr(torch, kind).is_available()]
-        return [torch.device(kind) for kind in ("cpu", *kinds)]
+        return [torch.device(kind) for kind in ("cpu", *_devices.available())]
 
     def _get_backend(self, _device: torch.device) -> ProcessGroup:
         return self

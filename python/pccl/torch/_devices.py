@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager, Dict, NamedTuple
+from typing import Any, ContextManager, Dict, List, NamedTuple
 
 import torch
 
@@ -46,13 +46,22 @@ class Kind(NamedTuple):
 
 KINDS: Dict[str, Kind] = {
     "cuda": Kind(torch.cuda, True),
-    "xpu": Kind(getattr(torch, "xpu", None), True),
+    "xpu": Kind(torch.xpu, True),
     "mps": Kind(Queue(), False),
 }
 STREAMED = tuple(name for name, kind in KINDS.items() if kind.pins)  # types of devices that torch's futures know
 
 
+def available() -> List[str]:
+    """Returns the types of the available devices."""
+    return [*(["cuda"] if torch.cuda.is_available() else []), *_others()]
+
+
 def of_this_machine() -> Kind:
-    """Returns the kind of the available devices; torch supports one kind at a time. Without devices, returns CUDA."""
-    there = [name for name in KINDS if name != "cuda" and getattr(torch, name).is_available()]
-    return KINDS["cuda" if torch.cuda.is_available() or not there else there[0]]
+    """Returns the kind of the available devices; torch supports one kind at a time. Without others, returns CUDA, and
+    does not initialize it."""
+    return KINDS[(_others() or ["cuda"])[0]]
+
+
+def _others() -> List[str]:
+    return [name for name in KINDS if name != "cuda" and getattr(torch, name).device_count() > 0]
