@@ -92,7 +92,7 @@ def test_array_that_moves_during_an_operation(group):
         array += 5  # gives the array other memory
         mx.eval(array)
         assert place(array) != was
-        started.wait()
+        started.result()
         return array[0].item()
 
     assert group(2).all(reduce) == [6, 6]
@@ -110,6 +110,19 @@ def test_descriptors_and_infos_follow_an_array_that_moves(group):
         return array.tolist()
 
     assert group(2).all(reduce) == [[10, 2, 2, 2]] * 2
+
+
+def test_an_aborted_operation_leaves_the_array(group):
+    two = group(2)
+    array = mx.ones((1000,))
+    started = two.members[0].all_reduce_async(array)
+    two.members[0].abort()
+    for call in (started.result, lambda: two.members[1].all_reduce(mx.ones((1000,)))):  # it is aborted for both
+        with pytest.raises(pccl.AbortedError):
+            call()
+    assert array.tolist() == [1] * 1000
+    two.all(lambda comm, i: comm.all_reduce(mx.ones((1000,)) if i else array))
+    assert array.tolist() == [2] * 1000
 
 
 def test_unsuitable_arrays(group):
