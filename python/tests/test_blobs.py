@@ -80,13 +80,6 @@ def test_what_it_takes(group):
     two.all(lambda comm, _: comm.all_gather_v(b""))
 
 
-def test_torch(group):
-    torch = pytest.importorskip("torch")
-    two = group(2)
-    got = two.all(lambda comm, i: comm.all_gather_v(torch.full((7,), i + 1.0)))
-    assert [torch.frombuffer(data, dtype=torch.float32).tolist() for _, data in got[1]] == [[1.0] * 7, [2.0] * 7]
-
-
 @pytest.mark.parametrize("length", [10, 100000])
 def test_limits(group, length):
     three = group(3)

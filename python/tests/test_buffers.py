@@ -233,55 +233,6 @@ def test_copies_are_not_written_to(alone):
     alone.taken(Copier(memory), memory)
 
 
-def tensors(torch):
-    class Local(torch.Tensor):
-        """Imitates a DTensor."""
-
-        def to_local(self):
-            return self
-
-    class Wrapper(torch.Tensor):
-        @staticmethod
-        def __new__(cls, inner):
-            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
-
-        def __init__(self, inner):
-            self.inner = inner
-
-        @classmethod
-        def __torch_dispatch__(cls, function, types, arguments=(), given=None):
-            return function(*[one.inner if isinstance(one, cls) else one for one in arguments], **(given or {}))
-
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    emptied = torch.zeros(4)
-    emptied.untyped_storage().resize_(0)
-    with FakeTensorMode():
-        fake = torch.zeros(4)
-    return {
-        "negated": torch._neg_view(torch.ones(4)),
-        "dense": torch.zeros(4).to_sparse(),
-        "to_local": torch.zeros(4).as_subclass(Local),
-        "meta": torch.zeros(4, device="meta"),
-        "not contiguous": torch.zeros(4, 4).t(),
-        "tensor without memory": [Wrapper(torch.zeros(4)), fake, emptied, torch._efficientzerotensor(4)],
-    }
-
-
-@pytest.mark.parametrize("words", ["negated", "dense", "to_local", "meta", "not contiguous", "tensor without memory"])
-def test_tensors_that_will_not_do(alone, words):
-    torch = pytest.importorskip("torch")
-    found = tensors(torch)[words]
-    for tensor in found if isinstance(found, list) else [found]:
-        alone.refused(pccl.LayoutError, words, tensor)
-
-
-def test_torch_and_others_do_not_mix(alone):
-    torch = pytest.importorskip("torch")
-    for send, recv in ((torch.zeros(4), np.zeros(4, np.float32)), (np.zeros(4, np.float32), torch.zeros(4))):
-        alone.refused(pccl.DTypeError, "one of send and recv is a torch tensor", send, recv)
-
-
 @pytest.mark.parametrize("wrong", [1.7, "PLUS", None, 1 << 32])
 def test_operations_are_known(alone, wrong):
     memory = np.zeros(4)

@@ -468,24 +468,6 @@ def test_many_at_once(group):
     )
 
 
-def test_torch(group):
-    torch = pytest.importorskip("torch")
-    two = group(2)
-
-    def run(comm, i):
-        told = torch.full((3, 5), i + 1, dtype=torch.bfloat16)
-        comm.broadcast(told, root=1)
-        assert (told == 2).all()
-        all_of_them = torch.zeros((2, 4))
-        comm.all_gather(torch.full((4,), float(i)), all_of_them)
-        assert all_of_them[:, 0].tolist() == [0.0, 1.0]
-        share = torch.zeros(4)
-        comm.reduce_scatter(all_of_them, share, op="sum")
-        assert (share == 2.0 * i).all()
-
-    two.all(run)
-
-
 def test_an_interrupt_of_one_thread_s_wait_leaves_others_alone(group):
     two = group(2)
     handle = two.members[0].barrier_async()

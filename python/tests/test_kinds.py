@@ -21,20 +21,6 @@ def test_memory_with_bools(group):
     assert DataType.BOOL.itemsize == 1
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-def test_floats_of_8_bits_of_torch(group, name):
-    torch = pytest.importorskip("torch")
-    dtype = getattr(torch, name, None) or pytest.skip(f"this torch has no {name}")
-    assert DataType.from_torch_dtype(dtype).to_torch_dtype() == dtype and DataType.from_torch_dtype(dtype).itemsize == 1
-
-    def reduce(comm, i):
-        mine = torch.tensor([1.5, 2.0 + i]).to(dtype)
-        comm.all_reduce(mine, op="avg")
-        return mine.float().tolist()
-
-    assert group(2).all(reduce) == [[1.5, 2.5]] * 2
-
-
 def test_floats_of_8_bits_of_numpy(group):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):

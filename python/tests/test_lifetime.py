@@ -270,29 +270,6 @@ def test_closing_while_somebody_asks_for_the_end(group, monkeypatch):
     assert alive() is None
 
 
-MOVES = {
-    "data": lambda torch, tensor: setattr(tensor, "data", torch.full((LARGE,), 7.0)),
-    "set": lambda torch, tensor: tensor.set_(torch.full((LARGE,), 7.0)),
-}
-
-
-@pytest.mark.parametrize("move", MOVES)
-def test_a_tensor_is_given_other_memory_meanwhile(group, move):
-    torch = pytest.importorskip("torch")
-    two = group(2)
-    memory, alive = an_array(1)
-    tensor = torch.from_numpy(memory)
-    handle = two.members[0].all_reduce_async(tensor, tensor, op=ReduceOp.SUM)
-    del memory
-    MOVES[move](torch, tensor)
-    gc.collect()
-    assert alive() is not None
-    other = torch.ones(LARGE)
-    two.members[1].all_reduce(other, other, op=ReduceOp.SUM)
-    assert handle.wait()[0] and alive() is None
-    assert float(tensor[0]) == 7
-
-
 def describe_sum(thing):
     operand = pccl.ReduceOperandDescriptor(pccl.DataType.FLOAT)
     return pccl.ReduceOpDescriptor.from_buffers(thing, thing, pccl.ReduceDescriptor(LARGE, ReduceOp.SUM, 0, operand))
@@ -306,46 +283,6 @@ def test_a_descriptor_keeps_its_memory():
     assert alive() is not None and made.to_c().sendbuf == made.sendbuf_ptr
     del made
     assert alive() is None
-
-
-def test_a_descriptor_of_a_tensor_that_was_given_other_memory(group):
-    torch = pytest.importorskip("torch")
-    tensors = [torch.ones(LARGE), torch.ones(LARGE)]
-    made = [describe_sum(tensor) for tensor in tensors]
-    tensors[0].data = torch.full((LARGE,), 5.0)
-    group(2).all(lambda comm, i: comm.all_reduce_multiple_with_retry([made[i]]))
-    assert [float(tensor[0]) for tensor in tensors] == [6.0, 6.0]
-    tensors[0].data = torch.ones(3)
-    with pytest.raises(pccl.LayoutError):
-        made[0].to_c()
-
-
-def test_a_state_that_is_synchronized_is_given_again(group):
-    """The second call is refused, and takes nothing from the first one."""
-    torch = pytest.importorskip("torch")
-    import pccl.torch as ptorch
-
-    two = group(2, options={"where_ms": 20})
-    modules = [torch.nn.Linear(30, 30) for _ in range(2)]
-    optimizers = [torch.optim.Adam(module.parameters(), lr=0.5 - 0.25 * i) for i, module in enumerate(modules)]
-    memory, alive = an_array(1)
-    modules[0].bias.data = torch.from_numpy(memory)[:30]
-    del memory
-    states = [ptorch.shared_state(*pair) for pair in zip(modules, optimizers)]
-    states[1].revision = 5
-    first = two.members[0]
-    call = ThreadPoolExecutor(1).submit(first.sync_shared_state, states[0])  # the group's end ends it
-    until(first.describe_waits)
-    numbers = weakref.ref(states[0].tensor_infos[-1]._tensor)
-    modules[0].bias.data = modules[0].bias.data.clone()
-    with pytest.raises(pccl.InvalidUsage, match="another thread's pcclSynchronizeSharedState"):
-        first.sync_shared_state(states[0])
-    gc.collect()
-    assert numbers() is not None and alive() is not None
-    two.members[1].sync_shared_state(states[1])
-    call.result(DEADLINE)
-    assert optimizers[0].param_groups[0]["lr"] == 0.25 and states[0].revision == 5
-    assert torch.equal(modules[0].weight, modules[1].weight)
 
 
 # ---- ends of threads, processes and interpreters

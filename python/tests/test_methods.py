@@ -338,19 +338,6 @@ def test_bad_settings_are_told_in_words(address, make, given, words):
             make(comm, params(0), **given)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_tensors_of_torch_are_the_same_as_arrays_of_numpy(address, name):
-    torch = pytest.importorskip("torch")
-    values = [params(0) for _ in range(2)]
-    tensors = [{key: torch.from_numpy(part) for key, part in one.items()} for one in values]  # the same memory
-    made = start(address, 2, lambda i, comm: METHODS[name](comm, tensors[i] if i else values[0], min_peers=2))
-    if name == "one-byte":
-        made[1].loss = lambda probe: length(values[1]) / SIZE
-    steps(name, made, values, 4)
-    assert name not in COMMON or bits(values[0]) == bits(values[1])
-    end(made)
-
-
 def test_random_numbers_never_change():
     """They are part of the protocol: other numbers are another protocol."""
     assert _random.raw(1, 2, 3, 4, 3).tolist() == RAW

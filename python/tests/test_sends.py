@@ -255,15 +255,3 @@ def test_awaitable(group):
         return got[0]
 
     assert two.all(lambda comm, i: asyncio.run(swap(comm, i))) == [1.0, 0.0]
-
-
-def test_torch(group):
-    torch = pytest.importorskip("torch")
-    two = group(2)
-
-    def work(comm, i):
-        tensor = torch.full((5,), float(i), dtype=torch.bfloat16)
-        (comm.recv if i else comm.send)(tensor, 1 - i)
-        return tensor.tolist()
-
-    assert two.all(work) == [[0.0] * 5] * 2
