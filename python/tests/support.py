@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from pathlib import Path
 
 import pytest
@@ -65,9 +65,27 @@ def ids(comm):
 
 
 def parallel(calls):
-    """Returns the values of concurrent calls, each on a separate thread; raises the first error."""
-    with ThreadPoolExecutor(max(1, len(calls))) as pool:
-        return [future.result(DEADLINE) for future in [pool.submit(call) for call in calls]]
+    """Returns the values of concurrent calls, each on a separate thread; raises the first error. Calls that have not
+    ended in time are an error, and their threads are left."""
+    futures = [in_thread(call) for call in calls]
+    ended, unfinished = wait(futures, DEADLINE)
+    values = [future.result() for future in futures if future in ended]
+    assert not unfinished, f"{len(unfinished)} of {len(calls)} calls have not ended after {DEADLINE} s"
+    return values
+
+
+def in_thread(call):
+    """Makes the call on a daemon thread, and returns the future of its value."""
+    future: Future = Future()
+
+    def run():
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 class Group:
@@ -82,17 +100,7 @@ class Group:
     def admit(self, **given):
         """Adds one member."""
         newcomer = pccl.Communicator(self.address, **given)
-        connecting: Future = Future()
-
-        def connect():
-            try:
-                newcomer.connect(1)
-            except BaseException as error:
-                connecting.set_exception(error)
-            else:
-                connecting.set_result(None)
-
-        threading.Thread(target=connect, daemon=True).start()
+        connecting = in_thread(lambda: newcomer.connect(1))
         wanted = len(self.members) + 1
         while self.members and world(self.members[0]) < wanted and not connecting.done():
             self.all(lambda comm, _: comm.update_topology())
@@ -150,6 +158,12 @@ class Script:
             assert line is not None, f"ended with {self.popen.wait()} before {part!r}: {self.lines}"
             if part in line:
                 return line
+
+    def last(self, start):
+        """Returns its last line that starts with this; lines of the log may follow."""
+        found = [line for line in self.lines if line.startswith(start)]
+        assert found, f"no line starts with {start!r}: {self.lines}"
+        return found[-1]
 
     def kill(self, number=signal.SIGKILL):
         self.popen.send_signal(number)

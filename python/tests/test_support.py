@@ -1,6 +1,10 @@
 """Tests of the other tests' helpers."""
 
+import threading
+from concurrent.futures import FIRST_COMPLETED, wait
+
 import pytest
+import support
 from support import endings
 
 ABORTS = """
@@ -37,3 +41,13 @@ def test_the_program(said, status, capsys):
     command = ["sh", "-c", 'echo "$1"; echo "$2" >&2; kill -ABRT $$', "sh", said, endings.GLOO_AT_THE_END]
     assert endings.main(r"^\d+ passed", *command) == status
     assert said in capsys.readouterr().out
+
+
+def test_calls_that_do_not_end_hide_no_error(monkeypatch):
+    never = threading.Event()
+    monkeypatch.setattr(support, "wait", lambda futures, seconds: wait(futures, seconds, FIRST_COMPLETED))
+    with pytest.raises(ZeroDivisionError):
+        support.parallel([never.wait, lambda: 1 / 0])
+    with pytest.raises(AssertionError, match="1 of 2 calls have not ended"):
+        support.parallel([never.wait, int])
+    never.set()
