@@ -76,8 +76,9 @@ struct pccl_op_args_extent pccl_op_args_extent(const struct pccl_op_args *args, 
     const size_t own = splits != joins ? pccl_op_args_part_at(args, rank) : 0;
     const size_t part = splits != joins ? pccl_op_args_part_at(args, rank + 1) - own : pccl_op_args_part_at(args, 1);
     const size_t all = splits || joins ? pccl_op_args_part_at(args, world) : 0;
-    const uint32_t parts_in = pccl_parts_of(input, world, is_root(args, rank)),
-                   parts_out = pccl_parts_of(&row->result, world, is_root(args, rank));
+    const bool self_is_root = is_root(args, rank);
+    const uint32_t parts_in = pccl_parts_of(input, world, self_is_root),
+                   parts_out = pccl_parts_of(&row->result, world, self_is_root);
     return (struct pccl_op_args_extent){.input = splits && parts_in ? all : parts_in * part,
                                         .result = joins && parts_out ? all : parts_out * part,
                                         .own = own};

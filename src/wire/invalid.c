@@ -40,9 +40,14 @@ static const char *invalid_budget(const struct pccl_descriptor *descriptor)
     return "an automatic codec at an unknown level";
 }
 
-static const char *invalid_descriptor(const struct pccl_descriptor *descriptor)
+const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny)
 {
     const struct pccl_collective_row *row = pccl_collective(descriptor->collective);
+    if (!tiny && row->of == PCCL_OF_NOTHING)
+        return "a barrier or the creation of a subgroup that is not tiny";
+    if (row->of == PCCL_OF_BLOBS && !tiny == pccl_id_is_zero(&descriptor->counts))
+        return tiny ? "blobs of known lengths in an operation that is tiny"
+                    : "blobs of unknown lengths in an operation that is not tiny";
     if (!row->reduces && descriptor->operation != 0)
         return "a reduction in an operation that does not reduce";
     const char *misfit = pccl_row_misfit(row, descriptor->datatype, descriptor->operation);
@@ -99,16 +104,6 @@ static const char *invalid_payload(const struct pccl_instance *instance, uint32_
 {
     return payload_bytes > PCCL_TINY_BYTES_MAX && instance->subgroup != PCCL_FOUNDING ? "a payload that is too long"
                                                                                       : NULL;
-}
-
-const char *pccl_wire_invalid_descriptor(const struct pccl_descriptor *descriptor, bool tiny)
-{
-    if (!tiny && pccl_collective(descriptor->collective)->of == PCCL_OF_NOTHING)
-        return "a barrier or the creation of a subgroup that is not tiny";
-    if (pccl_collective_is_of_blobs(descriptor->collective) && !tiny == pccl_id_is_zero(&descriptor->counts))
-        return tiny ? "blobs of known lengths in an operation that is tiny"
-                    : "blobs of unknown lengths in an operation that is not tiny";
-    return invalid_descriptor(descriptor);
 }
 
 /* Checks that this payload is allowed for the operation, depending on whether it is tiny or bulk. */
