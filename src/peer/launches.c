@@ -132,18 +132,12 @@ static uint32_t room_for(const struct pccl_peer *p, const struct pccl_launch *la
 static enum pccl_status create(struct pccl_peer *p, const struct pccl_instance *instance,
                                const struct pccl_launch *launch, uint32_t world, struct pccl_peer_op **op)
 {
-    uint32_t room = room_for(p, launch, world);
-    uint8_t *payload = room > 0 ? pccl_allocate(&p->memory, room) : NULL;
-    *op = room == 0 || payload != NULL ? pccl_peer_add_op(p, instance) : NULL;
-    if (*op == NULL) {
-        pccl_release(&p->memory, payload, room);
+    *op = pccl_peer_add_op(p, instance, room_for(p, launch, world));
+    if (*op == NULL)
         return PCCL_MEMORY;
-    }
-    if (payload != NULL && launch->payload_bytes > 0)
-        memcpy(payload, launch->payload, launch->payload_bytes);
-    (*op)->payload = payload;
     (*op)->payload_bytes = launch->tiny ? launch->payload_bytes : 0;
-    (*op)->payload_capacity = room;
+    if ((*op)->payload_bytes > 0)
+        memcpy((*op)->payload, launch->payload, launch->payload_bytes);
     if (pccl_is_of_whole_group(instance))
         (*op)->start_view = p->view;
     (*op)->state = PCCL_OP_RUNNING;

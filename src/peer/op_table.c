@@ -52,11 +52,12 @@ bool pccl_peer_is_decided(const struct pccl_peer_op *op)
     return op->state == PCCL_OP_DECIDED || op->state == PCCL_OP_TOMBSTONE;
 }
 
-struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance)
+struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance, uint32_t room)
 {
-    struct pccl_peer_op *op = pccl_allocate(&p->memory, sizeof *op);
+    struct pccl_peer_op *op = pccl_allocate(&p->memory, sizeof *op + room);
     if (op == NULL)
         return NULL;
+    op->payload_capacity = room;
     op->instance = *instance;
     pccl_list_init(&op->in_open);
     op->older = p->newest;
@@ -133,8 +134,7 @@ static void remove_op(struct pccl_peer *p, struct pccl_peer_op *op)
 
 void pccl_peer_op_free(const struct pccl_memory *memory, struct pccl_peer_op *op)
 {
-    pccl_release(memory, op->payload, op->payload_capacity);
-    pccl_release(memory, op, sizeof *op);
+    pccl_release(memory, op, sizeof *op + op->payload_capacity);
 }
 
 static void free_op(struct pccl_peer *p, struct pccl_peer_op *op)

@@ -12,7 +12,8 @@ struct pccl_peer_op *pccl_peer_find_instance(const struct pccl_peer *p, const st
 /* `use` is the counter of its launches. */
 void pccl_peer_hold_op(struct pccl_peer *p, struct pccl_peer_op *op, struct pccl_use *use);
 void pccl_peer_release_op(struct pccl_peer *p, struct pccl_peer_op *op);
-struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance);
+/* `room` is the maximum size of its payload. */
+struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_instance *instance, uint32_t room);
 bool pccl_peer_is_decided(const struct pccl_peer_op *op);
 /* Returns true if the instance belongs to the current era. */
 bool pccl_peer_is_current(const struct pccl_peer *p, const struct pccl_instance *instance);

@@ -54,9 +54,8 @@ struct pccl_peer_op {
     bool abort_sent;
     enum pccl_class abort_class;
     struct pccl_text abort_reason;
-    uint32_t world;   /* number of members at launch */
-    uint32_t seats;   /* founding: number of members, which counts toward the limit until the operation is forgotten */
-    uint8_t *payload; /* owned; tiny: the contribution, after the decision the result; NULL if both are empty */
+    uint32_t world; /* number of members at launch */
+    uint32_t seats; /* founding: number of members, which counts toward the limit until the operation is forgotten */
     uint32_t payload_bytes, payload_capacity;
     uint64_t launched_us, deadline_us, where_us;
     uint64_t stuck_since_us; /* as in struct pccl_vote_call */
@@ -74,6 +73,7 @@ struct pccl_peer_op {
     enum pccl_status lost_by;
     struct pccl_text reason; /* reason for the abort */
     void *user;              /* owned by the driver */
+    uint8_t payload[];       /* tiny: the contribution, after the decision the result */
 };
 
 #endif

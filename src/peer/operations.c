@@ -98,7 +98,8 @@ static void decide(struct pccl_peer *p, struct pccl_peer_op *op, enum pccl_class
 
 static void tombstone(struct pccl_peer *p, const struct pccl_msg_outcome *outcome, const struct pccl_text *reason)
 {
-    struct pccl_peer_op *op = p->tombstone_count < PCCL_TOMBSTONES_MAX ? pccl_peer_add_op(p, &outcome->instance) : NULL;
+    struct pccl_peer_op *op =
+        p->tombstone_count < PCCL_TOMBSTONES_MAX ? pccl_peer_add_op(p, &outcome->instance, 0) : NULL;
     if (op == NULL) {
         pccl_peer_give_up(p, PCCL_MEMORY, "out of memory for an outcome");
         return;

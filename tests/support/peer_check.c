@@ -101,7 +101,6 @@ static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_
               "an undecided operation of the whole group was launched in this view");
     PCCL_RULE(lives(p, &op->instance), "an undecided operation is of a subgroup or pair that lives");
     PCCL_RULE(op->complete || op->state != PCCL_OP_DONE, "an operation that is done is complete");
-    PCCL_RULE((op->payload != NULL) == (op->payload_capacity > 0), "an operation has the room for its payload");
     PCCL_RULE(op->payload_bytes <= op->payload_capacity, "a payload is within its room");
     PCCL_RULE((op->state == PCCL_OP_OPEN) == (op->instance.pair == PCCL_OPEN_PAIR),
               "a receive from anybody has a name when somebody is chosen");
