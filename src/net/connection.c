@@ -199,8 +199,7 @@ void pccl_connection_send_message(struct pccl_connection *connection, const stru
 
 bool pccl_connection_flush(struct pccl_connection *connection)
 {
-    struct pccl_channel *channel = &connection->channel;
-    return !pccl_channel_is_sending(channel) || pccl_channel_push(channel) != PCCL_CHANNEL_WAITS;
+    return pccl_channel_push(&connection->channel) != PCCL_CHANNEL_WAITS;
 }
 
 bool pccl_connection_detach(struct pccl_connection *connection, struct pccl_handover *out)

@@ -89,14 +89,18 @@ void pccl_peer_destroy(struct pccl_peer *p)
  */
 static void advance_time(struct pccl_peer *p, uint64_t now_us)
 {
-    uint64_t due_us = pccl_max_u64(p->now_us, p->deadline_us);
-    p->now_us = pccl_max_u64(p->now_us, now_us);
+    const uint64_t before_us = p->now_us;
+    if (now_us <= before_us)
+        return;
+    p->now_us = now_us;
+    if (now_us <= p->deadline_us)
+        return;
+    const uint64_t gap_us = now_us - pccl_max_u64(before_us, p->deadline_us);
     uint64_t tolerance_us = STANDSTILL_US;
     if (p->silence_ms != 0) /* the silence limit may be shorter */
         tolerance_us = pccl_min_u64(tolerance_us, p->silence_ms * UINT64_C(250));
-    if (p->deadline_us == UINT64_MAX || now_us <= due_us + tolerance_us)
+    if (gap_us <= tolerance_us)
         return;
-    uint64_t gap_us = now_us - due_us;
     pccl_peer_log(p, PCCL_LOG_WARN, "this process was suspended for %s", pccl_duration_str(gap_us));
     p->received_us += gap_us;
     p->greeted_us += gap_us;
