@@ -163,6 +163,8 @@ PCCL_MUST_CHECK enum pccl_status pccl_api_reduction(const void *sendbuf, void *r
                                                     const pcclReduceDescriptor_t *descriptor,
                                                     pcclCollectiveOptions_t *options, pcclOperation_t *operation,
                                                     struct pccl_text *reason);
+/* Fills in the info struct of PCCL 1.0, which may be NULL. */
+void pccl_api_reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out);
 /*
  * Checks and converts an operation, whose struct has this version's size, and resets the fields that its kind does not
  * use. Returns ARGUMENT with a reason, or MEMORY. The caller must call pccl_api_op_args_free, even on failure.
@@ -190,11 +192,5 @@ pcclResult_t pccl_api_connect(pcclComm_t *comm, uint32_t retry_ms);
  */
 PCCL_MUST_CHECK enum pccl_status pccl_api_end_within(struct pccl_api_call *call, struct pccl_comm_op *operation,
                                                      uint32_t timeout_ms, pcclOperationInfo_t *info);
-/* Fills in the info struct of PCCL 1.0, which may be NULL. */
-static inline void pccl_api_reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out)
-{
-    if (info_out)
-        *info_out = (pcclReduceInfo_t){info->world, info->tx_bytes, info->rx_bytes};
-}
 
 #endif

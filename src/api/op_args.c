@@ -111,6 +111,12 @@ enum pccl_status pccl_api_reduction(const void *sendbuf, void *recvbuf, const pc
     return PCCL_OK;
 }
 
+void pccl_api_reduce_info(const pcclOperationInfo_t *info, pcclReduceInfo_t *info_out)
+{
+    if (info_out)
+        *info_out = (pcclReduceInfo_t){info->world, info->tx_bytes, info->rx_bytes};
+}
+
 /* ---- options ---- */
 
 static enum pccl_status read_members(const pcclCollectiveOptions_t *options, struct pccl_op_args *args,

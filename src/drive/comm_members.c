@@ -29,6 +29,12 @@ struct pccl_comm_members *pccl_comm_members_copy(const struct pccl_communicator 
     return list;
 }
 
+struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_members *list)
+{
+    list->references++;
+    return list;
+}
+
 struct pccl_comm_members *pccl_comm_members_share(struct pccl_communicator *comm, bool as_of_view)
 {
     struct pccl_comm_members *last = comm->operations.members;

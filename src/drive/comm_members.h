@@ -26,11 +26,8 @@ struct pccl_comm_members *pccl_comm_members_copy(const struct pccl_communicator 
  * when the last call returned. This peer must have been a member. Returns NULL if out of memory.
  */
 struct pccl_comm_members *pccl_comm_members_share(struct pccl_communicator *comm, bool as_of_view);
-static inline struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_members *list)
-{
-    list->references++;
-    return list;
-}
+/* Adds a reference, and returns the list. */
+struct pccl_comm_members *pccl_comm_members_hold(struct pccl_comm_members *list);
 /* Drops a reference. `list` may be NULL. */
 void pccl_comm_members_drop(struct pccl_comm_members *list);
 

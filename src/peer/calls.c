@@ -9,6 +9,11 @@ enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p)
     return PCCL_CALL_NONE;
 }
 
+bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
+{
+    return pccl_call_is_quiet((uint8_t)pccl_peer_outstanding_call(p));
+}
+
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call)
 {
     if (call->why_withdrawn != PCCL_TIMEOUT)

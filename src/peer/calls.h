@@ -10,10 +10,7 @@ enum pccl_call pccl_peer_outstanding_call(const struct pccl_peer *p);
  * Returns true if the outstanding call waits for a round that ends the era. Until then nothing may be launched
  * (PROTOCOL 5.1).
  */
-static inline bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p)
-{
-    return pccl_call_is_quiet((uint8_t)pccl_peer_outstanding_call(p));
-}
+bool pccl_peer_is_in_quiet_call(const struct pccl_peer *p);
 const char *pccl_peer_why_withdrawn(const struct pccl_vote_call *call);
 
 #endif
