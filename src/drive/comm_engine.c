@@ -1,4 +1,7 @@
-/* Events of the engine. They run on the engine's thread, take the communicator's lock and step the state machine. */
+/*
+ * Events of the engine. They run on the thread that owns the engine's loop, take the communicator's lock and step the
+ * state machine.
+ */
 #include "config/errors.h"
 #include "drive/communicator.h"
 #include "drive/comm_engine.h"
@@ -7,7 +10,7 @@
 #include "os/cpu.h"
 #include "kernels/kernels.h"
 
-/* ---- events of the engine, on its thread ---- */
+/* ---- events of the engine ---- */
 
 static struct pccl_comm_op_job *enter(void *context, struct pccl_engine_job *engine_job)
 {
