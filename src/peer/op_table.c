@@ -60,6 +60,7 @@ struct pccl_peer_op *pccl_peer_add_op(struct pccl_peer *p, const struct pccl_ins
     op->payload_capacity = room;
     op->instance = *instance;
     pccl_list_init(&op->in_open);
+    pccl_list_init(&op->in_unstable);
     op->older = p->newest;
     *(p->newest != NULL ? &p->newest->newer : &p->oldest) = op;
     p->newest = op;
@@ -82,32 +83,25 @@ void pccl_peer_rename_op(struct pccl_peer *p, struct pccl_peer_op *op, const str
 
 /* ---- outcomes that some members may not know, in order of decision ---- */
 
-static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
+/* Returns the operation of this node, or NULL for the head of the list. */
+static struct pccl_peer_op *unstable_at(struct pccl_peer *p, struct pccl_list_node *node)
 {
-    PCCL_ASSERT(op->confirmed && !op->unstable);
-    struct pccl_peer_op *before =
-        p->last_unstable; /* decisions arrive in order, except for a tombstone that is launched late */
-    while (before != NULL && before->decision > op->decision)
-        before = before->before;
-    op->before = before;
-    op->after = before != NULL ? before->after : p->first_unstable;
-    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op;
-    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op;
-    op->unstable = true;
+    return PCCL_LIST_ITEM(&p->unstable, node, struct pccl_peer_op, in_unstable);
 }
 
-static void be_stable(struct pccl_peer *p, struct pccl_peer_op *op)
+static void await_stability(struct pccl_peer *p, struct pccl_peer_op *op)
 {
-    if (!op->unstable)
-        return;
-    *(op->before != NULL ? &op->before->after : &p->first_unstable) = op->after;
-    *(op->after != NULL ? &op->after->before : &p->last_unstable) = op->before;
-    op->unstable = false;
+    PCCL_ASSERT(op->confirmed && pccl_list_is_empty(&op->in_unstable));
+    struct pccl_list_node *after = &p->unstable;
+    const struct pccl_peer_op *before; /* decisions arrive in order, except for a tombstone that is launched late */
+    while ((before = unstable_at(p, after->previous)) != NULL && before->decision > op->decision)
+        after = after->previous;
+    pccl_list_append(after, &op->in_unstable);
 }
 
 void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t decision)
 {
-    be_stable(p, op);
+    pccl_list_remove(&op->in_unstable);
     op->decision = decision;
     op->confirmed = true;
     if (op->state != PCCL_OP_TOMBSTONE && decision > p->stable)
@@ -118,7 +112,7 @@ void pccl_peer_confirm(struct pccl_peer *p, struct pccl_peer_op *op, uint64_t de
 static void remove_op(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     PCCL_ASSERT(p->op_count > 0 && (p->tombstone_count > 0 || op->state != PCCL_OP_TOMBSTONE));
-    be_stable(p, op);
+    pccl_list_remove(&op->in_unstable);
     pccl_table_remove(&p->by_instance, &op->by_instance);
     if (op->held)
         pccl_peer_release_op(p, op);
@@ -192,9 +186,9 @@ void pccl_peer_set_stable(struct pccl_peer *p, uint64_t stable)
     if (p->resuming || stable <= p->stable)
         return;
     p->stable = stable;
-    while (p->first_unstable != NULL && p->first_unstable->decision <= stable) {
-        struct pccl_peer_op *op = p->first_unstable;
-        be_stable(p, op);
+    struct pccl_peer_op *op;
+    while ((op = unstable_at(p, p->unstable.next)) != NULL && op->decision <= stable) {
+        pccl_list_remove(&op->in_unstable);
         pccl_peer_forget_op(p, op);
     }
 }

@@ -26,8 +26,7 @@ struct pccl_peer_op {
     struct pccl_use *use;               /* held: counter of its launches */
     /* request to the master that includes this receive; NULL if no request includes it or it is in no list */
     struct pccl_ask *ask;
-    /* list of operations whose outcome some member may not know, in order of decision */
-    struct pccl_peer_op *before, *after;
+    struct pccl_list_node in_unstable; /* in `unstable` if confirmed and some member may not know the outcome */
     struct pccl_instance instance;
     struct pccl_epoch start_view; /* view in which it began; (0, 0) in a subgroup, which has no views */
     /* epoch of the attributes at launch, which identifies the members that the caller expected */
@@ -46,8 +45,6 @@ struct pccl_peer_op {
     bool complete;  /* true if `done` was sent; a bulk operation may fail after that, or commit although it failed */
     bool held;      /* true until the caller has released it */
     bool confirmed; /* true if the master's `outcome` has arrived; a view may have decided the operation before */
-    /* true if it is in the list of `before` and `after`: confirmed, and some member may not know the outcome */
-    bool unstable;
     /* true if its subgroup or pair has ended or was closed, so that it may be forgotten without an `outcome` */
     bool orphaned;
     bool awaited; /* true if a caller is blocked in it */

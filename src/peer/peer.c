@@ -47,6 +47,7 @@ struct pccl_peer *pccl_peer_create(const struct pccl_peer_config *config, const 
     pccl_table_init(&p->subgroups, &p->memory, &p->hash);
     pccl_table_init(&p->announcements, &p->memory, &p->hash);
     pccl_table_init(&p->asks, &p->memory, &p->hash);
+    pccl_list_init(&p->unstable);
     pccl_list_init(&p->open);
     pccl_list_init(&p->linked);
     pccl_list_init(&p->unlinked);

@@ -219,7 +219,7 @@ struct pccl_peer {
     struct pccl_table by_instance, uses, announcements;
     struct pccl_peer_op *oldest, *newest; /* list of all operations, in order of creation */
     /* confirmed operations whose outcome some member may not know, in order of decision */
-    struct pccl_peer_op *first_unstable, *last_unstable;
+    struct pccl_list_node unstable;
     /* awaited_count: number of undecided operations in which a caller waits */
     uint32_t op_count, held_count, awaited_count;
     uint32_t followed_count;  /* number of unreleased operations that another may replace */

@@ -106,7 +106,7 @@ static const char *check_open(const struct pccl_peer *p, const struct pccl_peer_
               "a receive from anybody has a name when somebody is chosen");
     PCCL_RULE(!op->tiny || op->complete || op->abort_sent || op->state == PCCL_OP_OPEN,
               "a tiny operation that never started is to be aborted");
-    PCCL_RULE(!op->unstable, "an undecided operation has no outcome");
+    PCCL_RULE(pccl_list_is_empty(&op->in_unstable), "an undecided operation has no outcome");
     return NULL;
 }
 
@@ -117,7 +117,7 @@ static const char *check_op(const struct pccl_peer *p, const struct pccl_peer_op
     PCCL_RULE(!op->started || !op->tiny, "a tiny operation moves no data");
     PCCL_RULE(!tombstone || (!op->held && op->class != PCCL_CLASS_NONE),
               "a tombstone is an abort that no caller holds");
-    PCCL_RULE(!op->unstable || (op->confirmed && !tombstone && op->decision > p->stable),
+    PCCL_RULE(pccl_list_is_empty(&op->in_unstable) || (op->confirmed && !tombstone && op->decision > p->stable),
               "an unstable outcome was told by the master and is not known to all members");
     PCCL_RULE(op->decision <= p->decisions, "no outcome is later than the latest one that was told");
     return pccl_peer_is_decided(op) ? NULL : check_open(p, op);
@@ -145,7 +145,7 @@ static const char *check_operations(const struct pccl_peer *p)
         followed += op->held && op->tiny && pccl_collective_is_of_blobs(op->descriptor.collective);
         awaited += op->awaited && !pccl_peer_is_decided(op);
         tombstones += op->state == PCCL_OP_TOMBSTONE;
-        unstable += op->unstable;
+        unstable += !pccl_list_is_empty(&op->in_unstable);
         broken = check_op(p, op);
     }
     if (broken != NULL)
@@ -157,11 +157,13 @@ static const char *check_operations(const struct pccl_peer *p)
     PCCL_RULE(p->awaited_count == awaited, "the number of operations that callers wait in is right");
     PCCL_RULE(p->tombstone_count == tombstones, "the number of tombstones is right");
     before = NULL;
-    for (const struct pccl_peer_op *op = p->first_unstable; op != NULL; before = op, op = op->after, unstable--) {
-        PCCL_RULE(op->before == before && op->unstable, "unstable outcomes are linked both ways");
+    for (struct pccl_list_node *node = p->unstable.next; node != &p->unstable; node = node->next, unstable--) {
+        const struct pccl_peer_op *op = PCCL_CONTAINER_OF(node, struct pccl_peer_op, in_unstable);
+        PCCL_RULE(node->previous->next == node, "unstable outcomes are linked both ways");
         PCCL_RULE(before == NULL || before->decision <= op->decision, "unstable outcomes are in order of decision");
+        before = op;
     }
-    PCCL_RULE(p->last_unstable == before && unstable == 0, "the list of unstable outcomes is complete");
+    PCCL_RULE(unstable == 0, "the list of unstable outcomes is complete");
     return NULL;
 }
 
