@@ -48,13 +48,15 @@ static enum pccl_status await(struct pccl_api_call *call, uint64_t tag, const ui
     enum pccl_status status;
     pccl_comm_enter(call->comm);
     struct pccl_comm_op *operation = find(call, tag, &status);
-    if (operation && operation->awaited)
+    if (operation && operation->awaited) {
         status = pccl_fail(&call->why.reason, PCCL_ARGUMENT,
                            "another thread is already awaiting the operation with tag %" PRIu64, tag);
-    else if (operation && timeout_ms)
-        status = pccl_api_end_within(call, operation, *timeout_ms, info);
-    else if (operation)
-        status = pccl_comm_op_await(call->comm, operation, info, &call->why);
+    } else if (operation) {
+        pccl_comm_drive_for(call->comm, operation);
+        status = timeout_ms ? pccl_api_end_within(call, operation, *timeout_ms, info)
+                            : pccl_comm_op_await(call->comm, operation, info, &call->why);
+        pccl_comm_drive_over(call->comm);
+    }
     pccl_comm_leave(call->comm);
     return status;
 }

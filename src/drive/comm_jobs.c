@@ -189,6 +189,8 @@ static void free_job(struct pccl_communicator *comm, struct pccl_comm_op_job *jo
         comm->data.jobs = job->next;
     if (job->next)
         job->next->previous = job->previous;
+    if (comm->data.lone == job)
+        comm->data.lone = NULL;
     pccl_release(pccl_heap(), job, job->bytes);
 }
 
@@ -247,6 +249,15 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm)
 
 /* ---- effects ---- */
 
+/* Returns true if no other job runs. */
+static bool is_alone(const struct pccl_communicator *comm, const struct pccl_comm_op_job *job)
+{
+    for (const struct pccl_comm_op_job *other = comm->data.jobs; other; other = other->next)
+        if (other != job && other->started && !other->stopped)
+            return false;
+    return true;
+}
+
 static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, struct pccl_peer_op *op)
 {
     job->started = true;
@@ -254,6 +265,7 @@ static void start(struct pccl_communicator *comm, struct pccl_comm_op_job *job, 
     job->job.config.instance = op->instance;
     job->job.config.view = op->start_view;
     struct pccl_comm_data *data = &comm->data;
+    data->lone = is_alone(comm, job) ? job : NULL;
     data->promised = pccl_engine_start(data->engine, &job->job, data->caller_drives);
     data->wants_loop = data->caller_drives;
     data->caller_drives = false;

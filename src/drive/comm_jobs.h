@@ -26,11 +26,12 @@ struct pccl_comm_op_job {
 };
 
 struct pccl_comm_data {
-    struct pccl_engine *engine;    /* NULL until started */
-    struct pccl_comm_op_job *jobs; /* list of jobs that have not been released */
-    bool caller_drives;            /* the launch in progress is followed by a wait on the same thread */
-    bool wants_loop;               /* the wait that follows must drive the engine's loop */
-    bool promised;                 /* this thread has promised to drive the loop soon (pccl_engine_start) */
+    struct pccl_engine *engine;          /* NULL until started */
+    struct pccl_comm_op_job *jobs;       /* list of jobs that have not been released */
+    const struct pccl_comm_op_job *lone; /* job started last, if no other job ran at that time; otherwise NULL */
+    bool caller_drives;                  /* the launch in progress is followed by a wait on the same thread */
+    bool wants_loop;                     /* the wait that follows must drive the engine's loop */
+    bool promised;                       /* this thread has promised to drive the loop soon (pccl_engine_start) */
 };
 
 /* ---- effects of the state machine ---- */

@@ -1,8 +1,9 @@
 /*
  * Waiting of application threads. One of them, the leader, polls the connection to the master and steps the state
  * machine, so that an answer reaches its caller without a switch to the control thread. The control thread handles the
- * connection's input only while there is no leader. A leader that waits for an operation that it has just launched also
- * drives the engine's loop in the same wait. The other threads wait on condition variables.
+ * connection's input only while there is no leader. A leader that waits for an operation that it has just launched, or
+ * for the only one that runs, also drives the engine's loop in the same wait. The other threads wait on condition
+ * variables.
  */
 #include "drive/comm_wait.h"
 #include "drive/comm_callers.h"
@@ -77,13 +78,13 @@ static void hide_input(struct pccl_communicator *comm, const struct pccl_waiter 
         pccl_connection_hide_input(comm->master.connection, true);
 }
 
-/* Takes or requests the engine's loop for the operation that this thread has just launched. */
+/* Takes or requests the engine's loop for the operation that this thread is about to wait for. */
 static void begin_driving(struct pccl_communicator *comm, struct pccl_waiter *waiter)
 {
     struct pccl_comm_data *data = &comm->data;
     if (!data->wants_loop)
         return;
-    waiter->drives = data->promised && pccl_engine_drive_begin(data->engine, &comm->waiting.input, true);
+    waiter->drives = pccl_engine_drive_begin(data->engine, &comm->waiting.input, data->promised);
     waiter->asks = !waiter->drives && pccl_engine_ask(data->engine, &comm->waiting.input);
     data->wants_loop = data->promised = false;
     hide_input(comm, waiter);
@@ -235,10 +236,17 @@ void pccl_comm_replace_leader(struct pccl_communicator *comm)
         pccl_socket_wake(&comm->waiting.input);
 }
 
-void pccl_comm_drive_next(struct pccl_communicator *comm)
+static bool can_drive(const struct pccl_communicator *comm)
 {
-    comm->data.caller_drives =
-        comm->waiting.may_lead && !comm->waiting.is_led && comm->master.connection && comm->data.engine;
+    return comm->waiting.may_lead && !comm->waiting.is_led && comm->master.connection && comm->data.engine;
+}
+
+void pccl_comm_drive_next(struct pccl_communicator *comm) { comm->data.caller_drives = can_drive(comm); }
+
+void pccl_comm_drive_for(struct pccl_communicator *comm, const struct pccl_comm_op *operation)
+{
+    const struct pccl_comm_op_job *job = operation->job;
+    comm->data.wants_loop = can_drive(comm) && job && job == comm->data.lone && !job->stopped && !job->at_rest;
 }
 
 void pccl_comm_drive_over(struct pccl_communicator *comm)

@@ -59,5 +59,10 @@ void pccl_comm_replace_leader(struct pccl_communicator *comm);
  */
 void pccl_comm_drive_next(struct pccl_communicator *comm);
 void pccl_comm_drive_over(struct pccl_communicator *comm);
+/*
+ * Lets the wait for an asynchronous operation run the engine's loop if the operation was started last, while no other
+ * one ran. The lock is held until the wait, which pccl_comm_drive_over follows.
+ */
+void pccl_comm_drive_for(struct pccl_communicator *comm, const struct pccl_comm_op *operation);
 
 #endif

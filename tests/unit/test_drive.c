@@ -16,7 +16,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-enum { COUNT = 16384, TIMES = 200, CALLERS = 3 };
+enum { COUNT = 16384, TIMES = 200, CALLERS = 3, HANG_US = 60000000 };
 
 static int start_two(void **state) { return start_world(state, 2, "8192"); }
 static int start_three(void **state) { return start_world(state, 3, "8192"); }
@@ -111,13 +111,114 @@ static void asynchronous_operations_go_on_beside_blocking_ones(void **state)
     check_owners(world, false);
 }
 
-/* ---- interruptions ---- */
+static uint64_t drives_of(const struct caller *caller)
+{
+    uint64_t drives, rescues;
+    pccl_engine_counts(caller->comm->comm->data.engine, &drives, &rescues);
+    return drives;
+}
 
 static void call_once(void *argument)
 {
     struct caller *caller = argument;
     caller->wrong += reduce(caller) != pcclSuccess;
 }
+
+static uint64_t launches_of(struct pccl_communicator *comm)
+{
+    pccl_comm_enter(comm);
+    uint64_t launches = comm->telemetry.launches;
+    pccl_comm_leave(comm);
+    return launches;
+}
+
+/*
+ * Starts a call that no other peer answers. Returns when it drives, or has launched its operation: on a busy machine
+ * the engine's thread may have taken the loop back, so the call only sleeps.
+ */
+static uv_thread_t call_alone(struct caller *caller)
+{
+    uv_thread_t thread;
+    struct pccl_communicator *comm = caller->comm->comm;
+    const uint64_t launches = launches_of(comm), drives = drives_of(caller);
+    assert_int_equal(uv_thread_create(&thread, call_once, caller), 0);
+    for (uint32_t since = 0; drives_of(caller) <= drives && since<1000; since += launches_of(comm)> launches)
+        sched_yield();
+    return thread;
+}
+
+static void an_await_drives_the_only_operation(void **state)
+{
+    struct world *world = *state;
+    static float elements[2][COUNT];
+    struct caller early = {.comm = world->peers[0], .async = true, .elements = elements[0]},
+                  late = {.comm = world->peers[1], .elements = elements[1]};
+    const uint64_t end_us = pccl_now_us() + HANG_US;
+    do {
+        assert_true(pccl_now_us() < end_us);
+        uv_thread_t thread = call_alone(&early);
+        call_once(&late);
+        (void)uv_thread_join(&thread);
+        assert_int_equal(early.wrong + late.wrong, 0);
+    } while (drives_of(&early) == 0);
+    check_owners(world, true);
+}
+
+static void awaits_drive(void **state)
+{
+    struct world *world = *state;
+    run(world, 1, 1);
+    check_owners(world, false);
+}
+
+static uv_sem_t first_ended;
+
+/* Launches two operations, and then awaits them one after the other. */
+static void call_two(void *argument)
+{
+    struct caller *caller = argument;
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    pcclAsyncReduceOp_t handles[2];
+    for (options.tag = 0; options.tag < 2; options.tag++) {
+        float *elements = caller->elements + options.tag * COUNT;
+        caller->wrong += pcclAllReduceWithOptionsAsync(elements, elements, COUNT, pcclFloat, pcclSum, &options,
+                                                       caller->comm, &handles[options.tag]) != pcclSuccess;
+    }
+    for (int i = 0; i < 2; i++) {
+        caller->wrong += pcclAwaitAsyncReduce(&handles[i], NULL) != pcclSuccess;
+        uv_sem_post(&first_ended);
+    }
+}
+
+/* The second peer calls the second operation only after the first peer has had time to take the loop for it. */
+static void operations_beside_others_stay_with_the_thread(void **state)
+{
+    struct world *world = *state;
+    static float elements[2][2 * COUNT];
+    struct caller early = {.comm = world->peers[0], .elements = elements[0]},
+                  late = {.comm = world->peers[1], .elements = elements[1]};
+    uv_thread_t thread;
+    const uint64_t launches = launches_of(early.comm->comm), end_us = pccl_now_us() + HANG_US;
+    assert_int_equal(uv_sem_init(&first_ended, 0), 0);
+    assert_int_equal(uv_thread_create(&thread, call_two, &early), 0);
+    while (launches_of(early.comm->comm) < launches + 2) {
+        assert_true(pccl_now_us() < end_us);
+        sched_yield();
+    }
+    call_once(&late);
+    uv_sem_wait(&first_ended);
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    late.tag = 1;
+    call_once(&late);
+    (void)uv_thread_join(&thread);
+    assert_int_equal(early.wrong + late.wrong, 0);
+    assert_int_equal(drives_of(&early), 0);
+    uv_sem_destroy(&first_ended);
+    check_owners(world, false);
+}
+
+/* ---- interruptions ---- */
 
 static uv_sem_t told;
 
@@ -129,11 +230,10 @@ static void on_progress(const pcclProgress_t *progress, void *user_data)
 }
 
 /* The loop is handed over while the callback runs, and the call ends when the other peer calls. */
-static void a_callback_interrupts_a_driver(void **state)
+static void interrupt(struct world *world, bool async)
 {
-    struct world *world = *state;
     static float elements[2][COUNT];
-    struct caller early = {.comm = world->peers[0], .elements = elements[0]},
+    struct caller early = {.comm = world->peers[0], .async = async, .elements = elements[0]},
                   late = {.comm = world->peers[1], .elements = elements[1]};
     uv_thread_t thread;
     run(world, 1, 0); /* the thread is parked now */
@@ -146,6 +246,31 @@ static void a_callback_interrupts_a_driver(void **state)
     assert_int_equal(early.wrong + late.wrong, 0);
     assert_int_equal(pcclSetProgressCallback(world->peers[0], NULL, NULL), pcclSuccess);
     uv_sem_destroy(&told);
+    check_owners(world, true);
+}
+
+static void a_callback_interrupts_a_driver(void **state) { interrupt(*state, false); }
+
+static void a_callback_interrupts_an_await(void **state) { interrupt(*state, true); }
+
+static void an_await_that_ends_early_leaves_its_operation_to_the_thread(void **state)
+{
+    struct world *world = *state;
+    static float elements[2][COUNT];
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    pcclAsyncReduceOp_t handle;
+    bool done = false;
+    assert_int_equal(pcclAllReduceWithOptionsAsync(elements[0], elements[0], COUNT, pcclFloat, pcclSum, &options,
+                                                   world->peers[0], &handle),
+                     pcclSuccess);
+    while (drives_of(&(struct caller){.comm = world->peers[0]}) == 0)
+        assert_int_not_equal(pcclAwaitAsyncReduceFor(&handle, 20, NULL), pcclSuccess);
+    struct caller late = {.comm = world->peers[1], .elements = elements[1]};
+    call_once(&late); /* ends without a call of the first peer */
+    assert_int_equal(late.wrong, 0);
+    while (!done)
+        assert_int_equal(pcclTestAsyncReduce(&handle, &done), pcclSuccess);
+    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclSuccess);
     check_owners(world, true);
 }
 
@@ -171,38 +296,10 @@ static void a_caller_that_goes_leaves_its_operation_to_the_thread(void **state)
 
 /* ---- other threads and peers end the wait ---- */
 
-static uint64_t launches_of(struct pccl_communicator *comm)
+static void abort_a_call(struct world *world, bool async)
 {
-    pccl_comm_enter(comm);
-    uint64_t launches = comm->telemetry.launches;
-    pccl_comm_leave(comm);
-    return launches;
-}
-
-/*
- * Starts a call that no other peer answers. Returns when it drives, or has launched its operation: on a busy machine
- * the engine's thread may have taken the loop back, so the call only sleeps.
- */
-static uv_thread_t call_alone(struct caller *caller)
-{
-    uv_thread_t thread;
-    uint64_t drives = 0, before = 0, rescues;
-    struct pccl_communicator *comm = caller->comm->comm;
-    const uint64_t launches = launches_of(comm);
-    pccl_engine_counts(comm->data.engine, &before, &rescues);
-    assert_int_equal(uv_thread_create(&thread, call_once, caller), 0);
-    for (uint32_t since = 0; drives <= before && since<1000; since += launches_of(comm)> launches) {
-        pccl_engine_counts(comm->data.engine, &drives, &rescues);
-        sched_yield();
-    }
-    return thread;
-}
-
-static void an_abort_by_another_thread_ends_a_driver(void **state)
-{
-    struct world *world = *state;
     static float elements[COUNT];
-    struct caller caller = {.comm = world->peers[0], .elements = elements};
+    struct caller caller = {.comm = world->peers[0], .async = async, .elements = elements};
     run(world, 1, 0);
     uv_thread_t thread = call_alone(&caller);
     assert_int_equal(pcclAbortOperations(world->peers[0]), pcclSuccess);
@@ -211,11 +308,15 @@ static void an_abort_by_another_thread_ends_a_driver(void **state)
     check_owners(world, true);
 }
 
+static void an_abort_by_another_thread_ends_a_driver(void **state) { abort_a_call(*state, false); }
+
+static void an_abort_by_another_thread_ends_an_await(void **state) { abort_a_call(*state, true); }
+
 /* Destroys the communicator of the second peer during a call of one of the two. */
-static void destroy_during_a_call(struct world *world, int calls)
+static void destroy_during_a_call(struct world *world, int calls, bool async)
 {
     static float elements[COUNT];
-    struct caller caller = {.comm = world->peers[calls], .elements = elements};
+    struct caller caller = {.comm = world->peers[calls], .async = async, .elements = elements};
     run(world, 1, 0);
     uv_thread_t thread = call_alone(&caller);
     assert_int_equal(pcclDestroyCommunicator(world->peers[--world->count]), pcclSuccess);
@@ -224,9 +325,13 @@ static void destroy_during_a_call(struct world *world, int calls)
     check_owners(world, true);
 }
 
-static void the_end_of_another_peer_ends_a_driver(void **state) { destroy_during_a_call(*state, 0); }
+static void the_end_of_another_peer_ends_a_driver(void **state) { destroy_during_a_call(*state, 0, false); }
 
-static void the_end_of_the_communicator_ends_a_driver(void **state) { destroy_during_a_call(*state, 1); }
+static void the_end_of_the_communicator_ends_a_driver(void **state) { destroy_during_a_call(*state, 1, false); }
+
+static void the_end_of_another_peer_ends_an_await(void **state) { destroy_during_a_call(*state, 0, true); }
+
+static void the_end_of_the_communicator_ends_an_await(void **state) { destroy_during_a_call(*state, 1, true); }
 
 #define TWO(test) cmocka_unit_test_setup_teardown(test, start_two, end_world)
 #define THREE(test) cmocka_unit_test_setup_teardown(test, start_three, end_world)
@@ -238,11 +343,20 @@ int main(void)
         THREE(blocking_calls_drive),
         TWO(callers_on_several_threads_share_the_loop),
         THREE(asynchronous_operations_go_on_beside_blocking_ones),
+        TWO(an_await_drives_the_only_operation),
+        TWO(awaits_drive),
+        THREE(awaits_drive),
+        TWO(operations_beside_others_stay_with_the_thread),
         TWO(a_callback_interrupts_a_driver),
+        TWO(a_callback_interrupts_an_await),
+        TWO(an_await_that_ends_early_leaves_its_operation_to_the_thread),
         TWO(a_caller_that_goes_leaves_its_operation_to_the_thread),
         TWO(an_abort_by_another_thread_ends_a_driver),
+        TWO(an_abort_by_another_thread_ends_an_await),
         TWO(the_end_of_another_peer_ends_a_driver),
         TWO(the_end_of_the_communicator_ends_a_driver),
+        TWO(the_end_of_another_peer_ends_an_await),
+        TWO(the_end_of_the_communicator_ends_an_await),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,6 +152,26 @@ OWNER_TEST(a_driver_that_goes_wakes_the_thread_that_has_parked_for_it)
     assert_int_equal(atomic_load(&f.looks), 0); /* it knew of the promise, or was woken */
 }
 
+/* Between its wake-up and its return, the thread loses the loop to a driver, which carries out the request. */
+OWNER_TEST(a_driver_may_take_the_loop_before_the_woken_thread)
+{
+    uint64_t turn, end_us = pccl_now_us() + HANG_US;
+    for (;;) {
+        drive_parked();
+        pccl_owner_leave(&f.owner, false);
+        if (!pccl_owner_request(&f.owner, PCCL_OWNER_SOON, NULL) && pccl_owner_begin(&f.owner, false))
+            break;
+        assert_true(pccl_now_us() < end_us);
+        until_it_returns();
+    }
+    uint32_t looks = atomic_load(&f.looks);
+    assert_false(pccl_owner_begin_wait(&f.owner, &turn)); /* it sees the request */
+    (void)pccl_owner_take_requests(&f.owner);
+    pccl_owner_leave(&f.owner, false);
+    until_it_returns();
+    assert_int_equal(atomic_load(&f.looks), looks + 1); /* not woken: the request was carried out */
+}
+
 OWNER_TEST(a_driver_sees_its_own_requests_before_it_sleeps)
 {
     uint64_t turn;
