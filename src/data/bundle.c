@@ -136,18 +136,18 @@ void pccl_bundles_lose_patience(struct pccl_engine *engine)
 /* ---- the sending half of a stream ---- */
 
 /* Returns true if polling the stream's pipe detects everything that the stream waits for, except its end. */
-static bool is_looked_at(const struct pccl_stream *stream)
+static bool is_polled(const struct pccl_stream *stream)
 {
     const struct pccl_channel *channel = &stream->channel;
     return channel->pipe && channel->input == UV_READABLE && !stream->waiting && !channel->blocked &&
-           !pccl_pipe_has_ended(channel->pipe) && !pccl_pipe_owes_wake_byte(channel->pipe);
+           !pccl_pipe_has_ended(channel->pipe) && !pccl_pipe_has_unsent_wake_byte(channel->pipe);
 }
 
 void pccl_stream_watch(struct pccl_stream *stream)
 {
     struct pccl_channel *channel = &stream->channel;
     const int before = channel->armed;
-    if (channel->state != PCCL_CHANNEL_OPEN || (stream->engine->looks && is_looked_at(stream)))
+    if (channel->state != PCCL_CHANNEL_OPEN || (stream->engine->polls && is_polled(stream)))
         return;
     pccl_channel_watch(channel, stream->waiting ? UV_DISCONNECT : UV_READABLE);
     stream->engine->unsettled = stream->engine->unsettled || channel->armed != before;

@@ -10,9 +10,9 @@
 #include "os/thread.h"
 
 enum {
-    LOOK_AT_SOCKETS = 8, /* number of polls of the pipes per poll of the sockets */
-    MISSES = 4,          /* number of consecutive failures after which a driver polls only once in TRIED_EVERY waits */
-    TRIED_EVERY = 16,
+    POLL_SOCKETS_EVERY = 8, /* number of polls of the pipes for each poll of the sockets */
+    MISSES = 4, /* number of consecutive failures after which a driver polls only once in POLL_ONCE_IN waits */
+    POLL_ONCE_IN = 16,
 };
 
 /*
@@ -21,7 +21,7 @@ enum {
  */
 static bool is_busy(const struct pccl_engine *engine)
 {
-    return engine->running > engine->resting || engine->bells.first;
+    return engine->running > engine->resting || engine->deferred.first;
 }
 
 /*
@@ -62,14 +62,14 @@ static void wake_driver(void *argument)
 static bool park(struct pccl_engine *engine)
 {
     const struct pccl_owner_calls calls = {engine, wake_driver, has_input};
-    pccl_engine_ring(engine);
+    pccl_engine_send_wake_bytes(engine);
     if (engine->running > engine->resting + 1) /* other transfers are active besides the driver's */
         pccl_owner_decline(&engine->owner);
     enum pccl_owner_return returns = pccl_owner_park(&engine->owner, is_busy(engine), &calls);
     if (returns == PCCL_OWNER_ENDS)
         return false;
     bool moves = engine->running > engine->resting;
-    if (returns == PCCL_OWNER_RESCUES || (returns == PCCL_OWNER_LOOKS && moves))
+    if (returns == PCCL_OWNER_RESCUES || (returns == PCCL_OWNER_TIMED_OUT && moves))
         pccl_owner_count_rescue(&engine->owner);
     if (engine->watched_by)
         (void)pccl_socket_wait_for_loop(engine->watched_by, uv_backend_fd(&engine->reactor.loop), false);
@@ -111,7 +111,7 @@ bool pccl_engine_drive_begin(struct pccl_engine *engine, const struct pccl_socke
         return false;
     if (!engine->watched_by && pccl_socket_wait_for_loop(wait, uv_backend_fd(&engine->reactor.loop), true))
         engine->watched_by = wait;
-    engine->may_look = engine->config.spin_us > 0 && !pccl_thread_is_realtime();
+    engine->may_poll = engine->config.spin_us > 0 && !pccl_thread_is_realtime();
     if (engine->watched_by)
         return true;
     pccl_owner_leave(&engine->owner, true);
@@ -137,7 +137,7 @@ static void handle(struct pccl_engine *engine)
         engine->unsettled = false;
         (void)uv_run(&engine->reactor.loop, UV_RUN_NOWAIT);
     } while (engine->unsettled);
-    pccl_engine_ring(engine);
+    pccl_engine_send_wake_bytes(engine);
 }
 
 /* ---- polling ---- */
@@ -159,19 +159,19 @@ static struct pccl_stream *find_input(struct pccl_engine *engine, bool *sockets)
                 first = stream;
                 first_at = at;
             }
-            if (found && !next && at > engine->looked) {
+            if (found && !next && at > engine->last_found) {
                 next = stream;
                 next_at = at;
             }
             stream = stream->next_in_bundle;
         } while (stream != turn);
     }
-    engine->looked = next ? next_at : first_at;
+    engine->last_found = next ? next_at : first_at;
     return next ? next : first;
 }
 
 /* Handles input on the loop's sockets, and polls the other sockets of `wait`. Returns true if the call must end. */
-static bool look_at_sockets(struct turn *turn)
+static bool poll_sockets(struct turn *turn)
 {
     handle(turn->engine);
     turn->news = pccl_socket_wait_for_all(turn->wait, 0) & ~PCCL_SOCKET_LOOP;
@@ -179,7 +179,7 @@ static bool look_at_sockets(struct turn *turn)
 }
 
 /* Polls until the call must end or nothing has happened for spin_us. Returns true if anything has happened. */
-static bool look(struct turn *turn)
+static bool poll_pipes(struct turn *turn)
 {
     struct pccl_engine *engine = turn->engine;
     bool found = false;
@@ -194,14 +194,14 @@ static bool look(struct turn *turn)
             take_requests(engine);
         if (atomic_load(turn->fired))
             return true;
-        if ((sockets || round % LOOK_AT_SOCKETS == 0) && look_at_sockets(turn))
+        if ((sockets || round % POLL_SOCKETS_EVERY == 0) && poll_sockets(turn))
             return true;
         now_us = pccl_now_us();
         if (engine->visits != visits) {
             found = true;
             until_us = now_us + engine->config.spin_us;
         } else {
-            pccl_engine_ring(engine);
+            pccl_engine_send_wake_bytes(engine);
             pccl_thread_yield();
         }
     }
@@ -221,17 +221,17 @@ static void rearm(const struct pccl_engine *engine)
     }
 }
 
-/* Polls before every wait while this succeeds; after repeated failures, only once in TRIED_EVERY waits. */
-static void look_if_it_pays(struct turn *turn)
+/* Polls before every wait while this succeeds; after repeated failures, only once in POLL_ONCE_IN waits. */
+static void poll_if_it_pays(struct turn *turn)
 {
     struct pccl_engine *engine = turn->engine;
-    if (!engine->may_look)
+    if (!engine->may_poll)
         return;
-    if (engine->misses >= MISSES && ++engine->misses % TRIED_EVERY != 0)
+    if (engine->misses >= MISSES && ++engine->misses % POLL_ONCE_IN != 0)
         return;
-    engine->looks = true;
-    engine->misses = look(turn) ? 0 : engine->misses + 1;
-    engine->looks = false;
+    engine->polls = true;
+    engine->misses = poll_pipes(turn) ? 0 : engine->misses + 1;
+    engine->polls = false;
     rearm(engine);
 }
 
@@ -244,7 +244,7 @@ static void step(void *argument)
         take_requests(engine);
     handle(engine);
     if (!atomic_load(turn->fired))
-        look_if_it_pays(turn);
+        poll_if_it_pays(turn);
 }
 
 /* Sleeps until an event or the deadline. Returns false if this driver has lost the loop. */

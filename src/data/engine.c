@@ -238,13 +238,13 @@ static void on_patience(struct pccl_alarm *alarm)
     pccl_engine_flush(engine);
 }
 
-static void before_wait(uv_prepare_t *prepare) { pccl_engine_ring(prepare->data); }
+static void before_wait(uv_prepare_t *prepare) { pccl_engine_send_wake_bytes(prepare->data); }
 
 static void open_handles(struct pccl_engine *engine)
 {
     uv_loop_t *loop = &engine->reactor.loop;
     pccl_alarm_init(&engine->patience, loop, on_patience, engine);
-    (void)uv_idle_init(loop, &engine->owing); /* these cannot fail */
+    (void)uv_idle_init(loop, &engine->resends); /* these cannot fail */
     (void)uv_prepare_init(loop, &engine->before_wait);
     (void)uv_prepare_start(&engine->before_wait, before_wait);
     engine->before_wait.data = engine;
@@ -253,10 +253,10 @@ static void open_handles(struct pccl_engine *engine)
 /* Closes the engine's handles. Wake-up bytes for the last goodbyes are no longer deferred. */
 static void close_handles(struct pccl_engine *engine)
 {
-    engine->bells.is_off = true;
-    pccl_engine_ring(engine);
+    engine->deferred.is_off = true;
+    pccl_engine_send_wake_bytes(engine);
     pccl_alarm_close(&engine->patience, NULL);
-    uv_close((uv_handle_t *)&engine->owing, NULL);
+    uv_close((uv_handle_t *)&engine->resends, NULL);
     uv_close((uv_handle_t *)&engine->before_wait, NULL);
 }
 

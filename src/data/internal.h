@@ -122,17 +122,17 @@ struct pccl_engine {
     bool ended;                                /* the loop ends after the last goodbye */
     struct pccl_reactor reactor;
     uv_prepare_t before_wait;
-    uv_idle_t owing; /* active: a wake-up byte could not be sent */
-    struct pccl_pipe_bells bells;
+    uv_idle_t resends; /* active: a wake-up byte could not be sent */
+    struct pccl_pipe_deferred deferred;
     struct pccl_exchange *exchange;
-    uint64_t running; /* number of running transfers */
-    uint64_t resting; /* number of running transfers that are at rest */
-    bool unsettled;   /* true if the set of watched events has changed, which takes effect in the next turn */
-    bool may_look;    /* true if the driver may poll the pipes before it sleeps */
-    bool looks;       /* true while a driver polls the pipes, so that the other sides need not wake it */
-    uint64_t visits;  /* number of visits to streams */
-    uint32_t looked;  /* position of the stream that the last poll found */
-    uint32_t misses;  /* number of polls without success since the last success */
+    uint64_t running;    /* number of running transfers */
+    uint64_t resting;    /* number of running transfers that are at rest */
+    bool unsettled;      /* true if the set of watched events has changed, which takes effect in the next turn */
+    bool may_poll;       /* true if the driver may poll the pipes before it sleeps */
+    bool polls;          /* true while a driver polls the pipes, so that the other sides need not wake it */
+    uint64_t visits;     /* number of visits to streams */
+    uint32_t last_found; /* position of the stream that the last poll found */
+    uint32_t misses;     /* number of polls without success since the last success */
     struct pccl_wire_scratch *scratch;
     struct pccl_hash_key hash;
     struct pccl_table bundles;
@@ -230,7 +230,7 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only);
 /* Sends messages that are ready and calls pending events. Must follow every use of the exchange. */
 void pccl_engine_flush(struct pccl_engine *engine);
 /* Sends the deferred wake-up bytes of pipes. */
-void pccl_engine_ring(struct pccl_engine *engine);
+void pccl_engine_send_wake_bytes(struct pccl_engine *engine);
 
 /* ---- drive.c ---- */
 /* Runs the engine's thread. */

@@ -3,8 +3,8 @@
 #include "net/clock.h"
 
 enum {
-    LOOK_US = 2000,       /* time without a driver after which the parked thread takes the loop */
-    DOZE_MAX_US = 100000, /* longest sleep of the parked thread while a driver has the loop */
+    TAKE_BACK_US = 2000,   /* time without a driver after which the parked thread takes the loop */
+    SLEEP_MAX_US = 100000, /* longest sleep of the parked thread while a driver has the loop */
 };
 
 int pccl_owner_init(struct pccl_owner *owner)
@@ -168,7 +168,7 @@ void pccl_owner_leave(struct pccl_owner *owner, bool is_busy)
         owner->left_us = pccl_now_us();
         if (is_busy || owner->urgent)
             want_thread(owner);
-        else if (owner->dozes)
+        else if (owner->sleeps_long)
             uv_cond_signal(&owner->wanted);
     }
     uv_mutex_unlock(&owner->lock);
@@ -191,46 +191,45 @@ void pccl_owner_decline(struct pccl_owner *owner)
     uv_mutex_unlock(&owner->lock);
 }
 
-/*
- * Sleeps while a driver has the loop, longer each time. If the driver has slept through the longest of these periods
- * although the loop has input, takes the loop from it.
- */
-static void doze(struct pccl_owner *owner, uint64_t *us, const struct pccl_owner_calls *calls)
-{
-    uint64_t turn = owner->turn;
-    owner->dozes = *us > LOOK_US;
-    bool passed = uv_cond_timedwait(&owner->wanted, &owner->lock, *us * 1000) != 0;
-    owner->dozes = false;
-    bool waits = passed && owner->is == PCCL_OWNER_WAITS && owner->turn == turn;
-    if (waits && *us >= DOZE_MAX_US && calls->has_input(calls->context))
-        owner->is = PCCL_OWNER_THREAD;
-    *us = passed && has_driver(owner) ? (*us * 2 < DOZE_MAX_US ? *us * 2 : DOZE_MAX_US) : LOOK_US;
-}
-
 /* Returns the time that remains until the thread takes a loop without a driver. */
 static uint64_t left_us(const struct pccl_owner *owner)
 {
-    uint64_t due_us = owner->left_us + LOOK_US, now_us = pccl_now_us();
+    uint64_t due_us = owner->left_us + TAKE_BACK_US, now_us = pccl_now_us();
     return due_us > now_us ? due_us - now_us : 0;
 }
 
-/* Caller holds the lock. */
+/* Makes the thread the owner of a loop that has none. Returns the reason. */
+static enum pccl_owner_return take_back(struct pccl_owner *owner)
+{
+    owner->is = PCCL_OWNER_THREAD;
+    if (owner->urgent || owner->promises > 0)
+        return PCCL_OWNER_RETURNS;
+    return owner->requests == PCCL_OWNER_DUE_REQUESTS ? PCCL_OWNER_RESCUES : PCCL_OWNER_TIMED_OUT;
+}
+
+/*
+ * Sleeps while a driver has the loop, longer each time, or until the thread may take a loop without a driver. If the
+ * driver has slept through the longest of these periods although the loop has input, takes the loop from it. Caller
+ * holds the lock.
+ */
 static enum pccl_owner_return sleep_until_wanted(struct pccl_owner *owner, const struct pccl_owner_calls *calls)
 {
     enum pccl_owner_return returns = PCCL_OWNER_RETURNS;
-    uint64_t doze_us = LOOK_US;
+    uint64_t period_us = TAKE_BACK_US;
     while (owner->is != PCCL_OWNER_THREAD && owner->is != PCCL_OWNER_GONE) {
-        if (owner->is != PCCL_OWNER_NOBODY) {
-            doze(owner, &doze_us, calls);
-        } else if (owner->urgent) {
-            owner->is = PCCL_OWNER_THREAD;
-        } else if (left_us(owner) == 0) {
-            owner->is = PCCL_OWNER_THREAD;
-            if (owner->promises == 0)
-                returns = owner->requests == PCCL_OWNER_DUE_REQUESTS ? PCCL_OWNER_RESCUES : PCCL_OWNER_LOOKS;
-        } else {
-            (void)uv_cond_timedwait(&owner->wanted, &owner->lock, left_us(owner) * 1000);
+        const bool driven = has_driver(owner);
+        const uint64_t turn = owner->turn, us = driven ? period_us : left_us(owner);
+        if (!driven && (owner->urgent || us == 0)) {
+            returns = take_back(owner);
+            break;
         }
+        owner->sleeps_long = us > TAKE_BACK_US;
+        bool passed = uv_cond_timedwait(&owner->wanted, &owner->lock, us * 1000) != 0;
+        owner->sleeps_long = false;
+        bool waits = passed && owner->is == PCCL_OWNER_WAITS && owner->turn == turn;
+        if (waits && us >= SLEEP_MAX_US && calls->has_input(calls->context))
+            owner->is = PCCL_OWNER_THREAD;
+        period_us = driven && passed && has_driver(owner) ? pccl_min_u64(period_us * 2, SLEEP_MAX_US) : TAKE_BACK_US;
     }
     return owner->is == PCCL_OWNER_GONE ? PCCL_OWNER_ENDS : returns;
 }

@@ -50,7 +50,7 @@ struct pccl_owner {
     enum pccl_owner_requests requests;
     bool urgent;       /* the thread must take the loop when no driver has it */
     bool asked;        /* a driver has requested the loop */
-    bool dozes;        /* the parked thread sleeps for longer than 2 ms */
+    bool sleeps_long;  /* the parked thread sleeps for longer than 2 ms */
     uint32_t promises; /* number of callers that have promised to drive soon */
     uint64_t left_us;  /* time when the last driver left, or the thread parked */
     uint64_t drives, rescues;
@@ -106,10 +106,10 @@ void pccl_owner_end(struct pccl_owner *owner);
 /* Refuses a driver's request, so that the thread keeps the loop. */
 void pccl_owner_decline(struct pccl_owner *owner);
 enum pccl_owner_return {
-    PCCL_OWNER_RETURNS, /* the thread owns the loop: it was woken, or did not park */
-    PCCL_OWNER_LOOKS,   /* the same, after 2 ms without a wake-up */
-    PCCL_OWNER_RESCUES, /* the same, with requests for which the thread should have been woken */
-    PCCL_OWNER_ENDS,    /* the loop has ended */
+    PCCL_OWNER_RETURNS,   /* the thread owns the loop: it was woken, or did not park */
+    PCCL_OWNER_TIMED_OUT, /* the same, after 2 ms without a wake-up */
+    PCCL_OWNER_RESCUES,   /* the same, with requests for which the thread should have been woken */
+    PCCL_OWNER_ENDS,      /* the loop has ended */
 };
 /* Callbacks, called under the lock. */
 struct pccl_owner_calls {

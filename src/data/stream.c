@@ -68,7 +68,7 @@ struct pccl_stream *pccl_stream_create(struct pccl_engine *engine, const struct 
     if (handover->pipe) {
         pccl_pipe_copy_with(handover->pipe, &copier);
         pccl_pipe_prepare(handover->pipe); /* here, so that the engine's thread need not do it */
-        pccl_pipe_defer(handover->pipe, &engine->bells);
+        pccl_pipe_defer(handover->pipe, &engine->deferred);
     }
     pccl_channel_adopt(&stream->channel, handover);
     return stream;
@@ -392,7 +392,7 @@ void pccl_streams_resume(struct pccl_engine *engine, bool due_only)
 }
 
 /* Stops the idle handle, which has kept the loop from waiting. before_wait then retries the unsent wake-up bytes. */
-static void on_owing(uv_idle_t *owing) { (void)uv_idle_stop(owing); }
+static void on_resend(uv_idle_t *resends) { (void)uv_idle_stop(resends); }
 
 static bool may_resume(const struct pccl_engine *engine)
 {
@@ -400,10 +400,10 @@ static bool may_resume(const struct pccl_engine *engine)
            engine->room != pccl_exchange_room(engine->exchange);
 }
 
-void pccl_engine_ring(struct pccl_engine *engine)
+void pccl_engine_send_wake_bytes(struct pccl_engine *engine)
 {
-    if (!pccl_pipe_ring_due(&engine->bells))
-        (void)uv_idle_start(&engine->owing, on_owing);
+    if (!pccl_pipe_send_deferred(&engine->deferred))
+        (void)uv_idle_start(&engine->resends, on_resend);
 }
 
 void pccl_engine_flush(struct pccl_engine *engine)
@@ -417,7 +417,7 @@ void pccl_engine_flush(struct pccl_engine *engine)
         } else if (engine->noted) { /* reported only after sending, because other peers wait for the data */
             struct pccl_engine_job *job = engine->noted;
             engine->noted = job->next_noted;
-            pccl_engine_ring(engine);
+            pccl_engine_send_wake_bytes(engine);
             report_progress(engine, job);
         } else if (may_resume(engine)) {
             engine->room = pccl_exchange_room(engine->exchange);

@@ -103,7 +103,7 @@ static void let_go(struct pccl_channel *channel)
 {
     PCCL_ASSERT(channel->state == PCCL_CHANNEL_OPEN || channel->state == PCCL_CHANNEL_LEAVING);
     channel->state = PCCL_CHANNEL_CLOSED;
-    pccl_pipe_ring_now(channel->pipe);
+    pccl_pipe_send_now(channel->pipe);
     uv_close((uv_handle_t *)&channel->poll, on_handle_closed); /* stops watching the socket */
     if (has_kick(channel))
         uv_close((uv_handle_t *)&channel->kick, on_handle_closed);
@@ -178,7 +178,7 @@ static void renew(struct pccl_channel *channel)
 static int begin_piped(struct pccl_channel *channel, int ready)
 {
     int news = 0;
-    pccl_pipe_ring_again(channel->pipe, channel->socket);
+    pccl_pipe_send_again(channel->pipe, channel->socket);
     if (ready)
         pccl_pipe_read_wake_bytes(channel->pipe, channel->socket);
     if (ready < 0)
@@ -230,7 +230,7 @@ static int watch_pipe(struct pccl_channel *channel, int input)
     channel->input = input;
     bool has_input = (input & UV_READABLE) && pccl_pipe_await_input(pipe);
     bool has_room = channel->blocked && pccl_pipe_await_room(pipe);
-    set_kick(channel, has_input || has_room || (ended && input) || pccl_pipe_owes_wake_byte(pipe));
+    set_kick(channel, has_input || has_room || (ended && input) || pccl_pipe_has_unsent_wake_byte(pipe));
     return ended ? 0 : UV_READABLE;
 }
 
@@ -548,7 +548,7 @@ enum pccl_channel_io pccl_channel_push(struct pccl_channel *channel)
     enum pccl_channel_io io = channel->failed ? PCCL_CHANNEL_ENDED : PCCL_CHANNEL_MOVED;
     while (io == PCCL_CHANNEL_MOVED && pccl_channel_is_sending(channel))
         io = channel->blocked ? PCCL_CHANNEL_WAITS : push_some(channel);
-    if (channel->pipe && pccl_pipe_owes_wake_byte(channel->pipe))
+    if (channel->pipe && pccl_pipe_has_unsent_wake_byte(channel->pipe))
         set_kick(channel, true);
     return io;
 }

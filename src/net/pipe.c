@@ -19,7 +19,7 @@ enum {
     STEP_BYTES = 256 << 10,    /* memory is allocated in steps of this size */
     STREAMED_BYTES = 16 << 10, /* minimum size of copies that may bypass the caches */
     TRIED_EVERY = 16,
-    BELLS_BYTES = 64,
+    WAKE_BYTES = 64,
     DEFERRED_BYTES = 128 << 10, /* the other side is woken at the latest when this many bytes have moved */
     LINE_BYTES = 64,            /* size of a cache line */
 };
@@ -56,10 +56,10 @@ struct pccl_pipe {
     uint32_t copies;
     uv_os_fd_t descriptor; /* PCCL_NO_FD if it was already sent, or if this side does not send it */
     bool offered;          /* offered by this process */
-    bool owes_wake_byte;
-    struct pccl_pipe_bells *bells; /* NULL: wake-up bytes are sent at once */
+    bool has_unsent_wake_byte;
+    struct pccl_pipe_deferred *deferred; /* NULL: wake-up bytes are sent at once */
     struct pccl_pipe *next_due;
-    bool is_due;                /* in the list of `bells` */
+    bool is_due;                /* in the list `deferred` */
     bool has_read, has_written; /* since the other side's flags were last checked */
     uint32_t due_bytes;         /* number of bytes in both directions since then */
     uv_os_sock_t due_socket;
@@ -204,7 +204,7 @@ static void forget_due(struct pccl_pipe *pipe)
 {
     if (!pipe->is_due)
         return;
-    struct pccl_pipe **at = &pipe->bells->first;
+    struct pccl_pipe **at = &pipe->deferred->first;
     while (*at != pipe)
         at = &(*at)->next_due;
     *at = pipe->next_due;
@@ -225,24 +225,24 @@ void pccl_pipe_destroy(struct pccl_pipe *pipe)
 
 void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier) { pipe->copier = *copier; }
 
-void pccl_pipe_defer(struct pccl_pipe *pipe, struct pccl_pipe_bells *bells) { pipe->bells = bells; }
+void pccl_pipe_defer(struct pccl_pipe *pipe, struct pccl_pipe_deferred *deferred) { pipe->deferred = deferred; }
 
 /* ---- wake-up bytes ---- */
 
 /* Sends a wake-up byte. If the socket has ended, that end wakes this side instead. */
-static void ring(struct pccl_pipe *pipe, uv_os_sock_t socket)
+static void send_wake_byte(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
-    static const uint8_t bell = 0;
-    int rung = (int)pccl_socket_write(socket, &bell, sizeof bell);
-    pipe->owes_wake_byte = rung == UV_EAGAIN || pccl_socket_is_shortage(rung);
+    static const uint8_t byte = 0;
+    int sent = (int)pccl_socket_write(socket, &byte, sizeof byte);
+    pipe->has_unsent_wake_byte = sent == UV_EAGAIN || pccl_socket_is_shortage(sent);
 }
 
-bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe) { return pipe->owes_wake_byte; }
+bool pccl_pipe_has_unsent_wake_byte(const struct pccl_pipe *pipe) { return pipe->has_unsent_wake_byte; }
 
-void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
+void pccl_pipe_send_again(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
-    if (pipe->owes_wake_byte)
-        ring(pipe, socket);
+    if (pipe->has_unsent_wake_byte)
+        send_wake_byte(pipe, socket);
 }
 
 /* Returns true if a flag of the other side was set, and clears it. */
@@ -253,11 +253,11 @@ static bool is_wanted(_Atomic uint32_t *waits)
 
 void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket)
 {
-    uint8_t bells[BELLS_BYTES];
+    uint8_t bytes[WAKE_BYTES];
     ptrdiff_t got;
     do {
-        got = pccl_socket_read(socket, bells, sizeof bells);
-    } while (got == sizeof bells);
+        got = pccl_socket_read(socket, bytes, sizeof bytes);
+    } while (got == sizeof bytes);
     if (got < 0 && got != UV_EAGAIN && !pipe->ended)
         pipe->ended = got == UV_ECONNRESET ? UV_EOF : (int)got; /* a reset loses only wake-up bytes */
 }
@@ -313,9 +313,9 @@ bool pccl_pipe_await_room(struct pccl_pipe *pipe)
  * other side sets its flag before it checks the position (see pccl_pipe_await_input), so one of the two always notices
  * the other. Returns false if the byte could not be sent.
  */
-static bool ring_deferred(struct pccl_pipe *pipe)
+static bool send_if_wanted(struct pccl_pipe *pipe)
 {
-    bool wanted = pipe->owes_wake_byte;
+    bool wanted = pipe->has_unsent_wake_byte;
     atomic_thread_fence(memory_order_seq_cst);
     if (pipe->has_written)
         wanted = is_wanted(&pipe->out.track->reader_waits) || wanted;
@@ -324,43 +324,43 @@ static bool ring_deferred(struct pccl_pipe *pipe)
     pipe->has_read = pipe->has_written = false;
     pipe->due_bytes = 0;
     if (wanted)
-        ring(pipe, pipe->due_socket);
-    return !pipe->owes_wake_byte;
+        send_wake_byte(pipe, pipe->due_socket);
+    return !pipe->has_unsent_wake_byte;
 }
 
 /* Wakes the other side after a position was moved: now, or later if the piece is small. */
-static void ring_later(struct pccl_pipe *pipe, uv_os_sock_t socket, uint32_t moved)
+static void send_later(struct pccl_pipe *pipe, uv_os_sock_t socket, uint32_t moved)
 {
     pipe->due_socket = socket;
     pipe->due_bytes += moved;
-    if (!pipe->bells || pipe->bells->is_off || pipe->due_bytes >= DEFERRED_BYTES) {
-        (void)ring_deferred(pipe); /* the loop checks pccl_pipe_owes_wake_byte */
+    if (!pipe->deferred || pipe->deferred->is_off || pipe->due_bytes >= DEFERRED_BYTES) {
+        (void)send_if_wanted(pipe); /* the loop checks pccl_pipe_has_unsent_wake_byte */
     } else if (!pipe->is_due) {
         pipe->is_due = true;
-        pipe->next_due = pipe->bells->first;
-        pipe->bells->first = pipe;
+        pipe->next_due = pipe->deferred->first;
+        pipe->deferred->first = pipe;
     }
 }
 
-bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells)
+bool pccl_pipe_send_deferred(struct pccl_pipe_deferred *deferred)
 {
-    for (struct pccl_pipe **at = &bells->first; *at;) {
+    for (struct pccl_pipe **at = &deferred->first; *at;) {
         struct pccl_pipe *pipe = *at;
-        if (ring_deferred(pipe)) {
+        if (send_if_wanted(pipe)) {
             pipe->is_due = false;
             *at = pipe->next_due;
         } else {
             at = &pipe->next_due;
         }
     }
-    return !bells->first;
+    return !deferred->first;
 }
 
-void pccl_pipe_ring_now(struct pccl_pipe *pipe)
+void pccl_pipe_send_now(struct pccl_pipe *pipe)
 {
     if (!pipe || !pipe->is_due)
         return;
-    (void)ring_deferred(pipe); /* if this fails, the end of the socket wakes the other side */
+    (void)send_if_wanted(pipe); /* if this fails, the end of the socket wakes the other side */
     forget_due(pipe);
 }
 
@@ -456,7 +456,7 @@ ptrdiff_t pccl_pipe_read(struct pccl_pipe *pipe, uv_os_sock_t socket, uint8_t *f
     moved += copy_out(in, second, second_length, available - moved);
     atomic_store_explicit(&in->track->read, in->position, memory_order_release);
     pipe->has_read = true;
-    ring_later(pipe, socket, moved);
+    send_later(pipe, socket, moved);
     return moved;
 }
 
@@ -479,6 +479,6 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
         pipe->copier.copied(pipe->copier.context);
     atomic_store_explicit(&out->track->written, out->position, memory_order_release);
     pipe->has_written = true;
-    ring_later(pipe, socket, moved);
+    send_later(pipe, socket, moved);
     return moved;
 }

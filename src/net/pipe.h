@@ -17,8 +17,8 @@
 
 struct pccl_pipe;
 
-/* Pipes of one loop that may owe the other side a wake-up byte for bytes that they have moved. */
-struct pccl_pipe_bells {
+/* Pipes of one loop that may have to send a wake-up byte for bytes that they have moved. */
+struct pccl_pipe_deferred {
     struct pccl_pipe *first;
     bool is_off; /* wake-up bytes are sent at once */
 };
@@ -60,10 +60,10 @@ void pccl_pipe_prepare(struct pccl_pipe *pipe);
 /* Sets functions for copying written bytes, which are used where they are faster. */
 void pccl_pipe_copy_with(struct pccl_pipe *pipe, const struct pccl_pipe_copier *copier);
 /*
- * Defers wake-up bytes for small pieces: they are sent by pccl_pipe_ring_due, which the owner of `bells` calls before
- * its loop waits, or by pccl_pipe_ring_now.
+ * Defers wake-up bytes for small pieces: they are sent by pccl_pipe_send_deferred, which the owner of `deferred` calls
+ * before its loop waits, or by pccl_pipe_send_now.
  */
-void pccl_pipe_defer(struct pccl_pipe *pipe, struct pccl_pipe_bells *bells);
+void pccl_pipe_defer(struct pccl_pipe *pipe, struct pccl_pipe_deferred *deferred);
 /* `pipe` may be NULL. */
 void pccl_pipe_destroy(struct pccl_pipe *pipe);
 
@@ -80,14 +80,14 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
 void pccl_pipe_read_wake_bytes(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /*
  * Returns true if a wake-up byte could not be sent because the socket was full or memory was short. The loop must then
- * call pccl_pipe_ring_again, otherwise the other side may wait forever.
+ * call pccl_pipe_send_again, otherwise the other side may wait forever.
  */
-bool pccl_pipe_owes_wake_byte(const struct pccl_pipe *pipe);
-void pccl_pipe_ring_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
+bool pccl_pipe_has_unsent_wake_byte(const struct pccl_pipe *pipe);
+void pccl_pipe_send_again(struct pccl_pipe *pipe, uv_os_sock_t socket);
 /* Sends deferred wake-up bytes. Returns false if one could not be sent; the loop must then call this again soon. */
-PCCL_MUST_CHECK bool pccl_pipe_ring_due(struct pccl_pipe_bells *bells);
+PCCL_MUST_CHECK bool pccl_pipe_send_deferred(struct pccl_pipe_deferred *deferred);
 /* Sends the deferred wake-up bytes of one pipe. Call before its socket is closed or passed on. NULL is allowed. */
-void pccl_pipe_ring_now(struct pccl_pipe *pipe);
+void pccl_pipe_send_now(struct pccl_pipe *pipe);
 /* Returns true if no more input will arrive beyond the bytes in the pipe. */
 bool pccl_pipe_has_ended(const struct pccl_pipe *pipe);
 /* Return true if there is input, and if there is enough room for a worthwhile write. */

@@ -488,7 +488,7 @@ TEST(who_watches_for_the_end_alone_is_told_of_no_input)
     end_pair(&p);
 }
 
-/* There is no bell: it was rung when no side was interested. */
+/* There is no wake-up byte: it was due when no side waited. */
 TEST(who_watches_for_input_again_is_told_of_what_is_there)
 {
     struct pair p;

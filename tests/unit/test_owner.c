@@ -21,7 +21,8 @@ static struct fixture {
     struct pccl_owner owner;
     uv_thread_t thread;
     atomic_bool has_input, is_busy, ends;
-    atomic_uint returns, looks, asked; /* returns of the thread to the loop; of them by looking; looks at the input */
+    atomic_uint returns, timeouts,
+        asked; /* returns to the loop; of these after 2 ms without a wake-up; calls of has_input */
     uv_sem_t may_park, has_returned;
 } f;
 
@@ -42,7 +43,7 @@ static void parks(void *argument)
             return;
         enum pccl_owner_return returns = pccl_owner_park(&f.owner, atomic_load(&f.is_busy), &calls_of_thread);
         (void)pccl_owner_take_requests(&f.owner);
-        atomic_fetch_add(&f.looks, returns == PCCL_OWNER_LOOKS || returns == PCCL_OWNER_RESCUES);
+        atomic_fetch_add(&f.timeouts, returns == PCCL_OWNER_TIMED_OUT || returns == PCCL_OWNER_RESCUES);
         atomic_fetch_add(&f.returns, 1);
         uv_sem_post(&f.has_returned);
         if (returns == PCCL_OWNER_ENDS)
@@ -106,7 +107,7 @@ OWNER_TEST(a_thread_that_is_not_invited_keeps_the_loop)
     bool promised = false;
     uv_sem_post(&f.may_park);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), 0);
+    assert_int_equal(atomic_load(&f.timeouts), 0);
     assert_false(pccl_owner_begin(&f.owner, false));
     assert_true(pccl_owner_request(&f.owner, PCCL_OWNER_PROMISED, &promised)); /* the loop must be woken */
     assert_false(promised);
@@ -118,7 +119,7 @@ OWNER_TEST(a_thread_with_requests_keeps_the_loop)
     assert_true(pccl_owner_request(&f.owner, PCCL_OWNER_SOON, NULL));
     uv_sem_post(&f.may_park);
     until_it_returns(); /* at once: it has not seen the request */
-    assert_int_equal(atomic_load(&f.looks), 0);
+    assert_int_equal(atomic_load(&f.timeouts), 0);
     assert_false(pccl_owner_begin(&f.owner, false));
     pccl_owner_release(&f.owner);
 }
@@ -130,7 +131,7 @@ OWNER_TEST(a_busy_thread_parks_only_for_a_driver_that_still_wants_the_loop)
     pccl_owner_release(&f.owner); /* it has gone */
     uv_sem_post(&f.may_park);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), 0);
+    assert_int_equal(atomic_load(&f.timeouts), 0);
     drive_parked();
     pccl_owner_leave(&f.owner, true);
     until_it_returns();
@@ -149,7 +150,7 @@ OWNER_TEST(a_driver_that_goes_wakes_the_thread_that_has_parked_for_it)
     }
     pccl_owner_release(&f.owner);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), 0); /* it knew of the promise, or was woken */
+    assert_int_equal(atomic_load(&f.timeouts), 0); /* it knew of the promise, or was woken */
 }
 
 /* Between its wake-up and its return, the thread loses the loop to a driver, which carries out the request. */
@@ -164,12 +165,12 @@ OWNER_TEST(a_driver_may_take_the_loop_before_the_woken_thread)
         assert_true(pccl_now_us() < end_us);
         until_it_returns();
     }
-    uint32_t looks = atomic_load(&f.looks);
+    uint32_t timeouts = atomic_load(&f.timeouts);
     assert_false(pccl_owner_begin_wait(&f.owner, &turn)); /* it sees the request */
     (void)pccl_owner_take_requests(&f.owner);
     pccl_owner_leave(&f.owner, false);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), looks + 1); /* not woken: the request was carried out */
+    assert_int_equal(atomic_load(&f.timeouts), timeouts + 1); /* not woken: the request was carried out */
 }
 
 OWNER_TEST(a_driver_sees_its_own_requests_before_it_sleeps)
@@ -186,7 +187,7 @@ OWNER_TEST(a_driver_sees_its_own_requests_before_it_sleeps)
     assert_false(pccl_owner_begin(&f.owner, false)); /* one driver */
     pccl_owner_leave(&f.owner, false);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), 1);
+    assert_int_equal(atomic_load(&f.timeouts), 1);
 }
 
 /* Leaves in each way that must wake the thread: it returns because it was woken. */
@@ -194,24 +195,24 @@ OWNER_TEST(work_that_a_driver_leaves_wakes_the_thread)
 {
     for (int way = 0; way < 2; way++) {
         drive_parked();
-        uint32_t looks = atomic_load(&f.looks);
+        uint32_t timeouts = atomic_load(&f.timeouts);
         if (way == 1)
             assert_false(pccl_owner_request(&f.owner, PCCL_OWNER_SOON, NULL));
         pccl_owner_leave(&f.owner, way == 0);
         until_it_returns();
-        assert_int_equal(atomic_load(&f.looks), looks);
+        assert_int_equal(atomic_load(&f.timeouts), timeouts);
     }
 }
 
-OWNER_TEST(work_that_can_wait_is_found_by_the_next_look)
+OWNER_TEST(work_that_can_wait_is_found_after_2_ms)
 {
     drive_parked();
-    uint32_t looks = atomic_load(&f.looks);
+    uint32_t timeouts = atomic_load(&f.timeouts);
     uint64_t left_us = pccl_now_us();
     assert_false(pccl_owner_request(&f.owner, PCCL_OWNER_LATE, NULL));
     pccl_owner_leave(&f.owner, false);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), looks + 1);
+    assert_int_equal(atomic_load(&f.timeouts), timeouts + 1);
     assert_true(pccl_now_us() - left_us >= 2000);
 }
 
@@ -227,22 +228,22 @@ OWNER_TEST(another_thread_wakes_the_driver_and_the_thread_follows_it)
     uint64_t turn;
     uv_thread_t other;
     drive_parked();
-    uint32_t looks = atomic_load(&f.looks);
+    uint32_t timeouts = atomic_load(&f.timeouts);
     assert_true(pccl_owner_begin_wait(&f.owner, &turn));
     assert_int_equal(uv_thread_create(&other, request_soon, &wakes), 0);
     (void)uv_thread_join(&other);
     assert_true(wakes);
     assert_true(pccl_owner_end_wait(&f.owner, turn));
-    pccl_owner_leave(&f.owner, false); /* it has not looked into the inbox */
+    pccl_owner_leave(&f.owner, false); /* it has not checked the inbox */
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), looks);
+    assert_int_equal(atomic_load(&f.timeouts), timeouts);
 }
 
 OWNER_TEST(a_promise_keeps_the_thread_asleep_until_it_is_withdrawn)
 {
     bool promised = false;
     drive_parked();
-    uint32_t looks = atomic_load(&f.looks);
+    uint32_t timeouts = atomic_load(&f.timeouts);
     pccl_owner_leave(&f.owner, false);
     if (pccl_owner_request(&f.owner, PCCL_OWNER_PROMISED, &promised)) {
         assert_false(promised); /* this thread was not scheduled for 2 ms, and the engine's one has returned */
@@ -252,7 +253,7 @@ OWNER_TEST(a_promise_keeps_the_thread_asleep_until_it_is_withdrawn)
     assert_true(promised);
     pccl_owner_release(&f.owner);
     until_it_returns();
-    assert_int_equal(atomic_load(&f.looks), looks); /* also if it was late: the promise is known */
+    assert_int_equal(atomic_load(&f.timeouts), timeouts); /* also if it was late: the promise is known */
 }
 
 /* A driver whose thread has ended sleeps forever: the thread takes a loop that has input. */

@@ -211,10 +211,10 @@ static void find_capacity(struct end *end, struct end *other)
     assert_int_equal(other->read, end->written);
 }
 
-/* ---- bells ---- */
+/* ---- wake-up bytes ---- */
 
-/* Takes the bells that have arrived. Returns their number. */
-static int bells(const struct end *end)
+/* Takes the wake-up bytes that have arrived. Returns their number. */
+static int wake_bytes(const struct end *end)
 {
     uint8_t bytes[64];
     ssize_t got = recv(end->socket, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -294,7 +294,7 @@ PIPE_TEST(an_offer_is_taken)
     assert_int_equal(with.descriptors,
                      held_before.descriptors + 2); /* the sockets: the memory needs no descriptor from now on */
     assert_int_equal(with.mappings, held_before.mappings + 2);
-    assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0);
+    assert_int_equal(wake_bytes(&f.dialed) + wake_bytes(&f.taking), 0);
 }
 
 ENDS_TEST(memory_that_is_used_first_is_there_when_it_is_agreed)
@@ -567,7 +567,7 @@ PIPE_TEST(bytes_arrive_in_order)
     }
     assert_true(f.dialed.written > 10 * f.dialed.capacity);
     assert_true(f.taking.written > 10 * f.taking.capacity);
-    assert_int_equal(bells(&f.dialed) + bells(&f.taking), 0); /* no end has asked for a bell */
+    assert_int_equal(wake_bytes(&f.dialed) + wake_bytes(&f.taking), 0); /* no end has requested a wake-up byte */
 }
 
 PIPE_TEST(nothing_moves_where_there_is_nothing_or_no_room)
@@ -594,20 +594,20 @@ PIPE_TEST(who_waits_for_input_is_rung_once)
     EACH_WAY(writes, reads)
     {
         assert_int_equal(write_some(writes, 3), 3);
-        assert_int_equal(bells(reads), 0);
-        assert_true(pccl_pipe_await_input(reads->pipe)); /* there is some: no bell is asked for */
+        assert_int_equal(wake_bytes(reads), 0);
+        assert_true(pccl_pipe_await_input(reads->pipe)); /* there is some: no wake-up byte is requested */
         assert_int_equal(write_some(writes, 3), 3);
-        assert_int_equal(bells(reads), 0);
+        assert_int_equal(wake_bytes(reads), 0);
         assert_int_equal(read_some(reads, 6), 6);
         assert_false(pccl_pipe_await_input(reads->pipe));
-        assert_false(pccl_pipe_await_input(reads->pipe)); /* still one bell */
-        assert_int_equal(bells(reads), 0);
+        assert_false(pccl_pipe_await_input(reads->pipe)); /* still one wake-up byte */
+        assert_int_equal(wake_bytes(reads), 0);
         assert_int_equal(write_some(writes, 3), 3);
-        assert_int_equal(bells(reads), 1);
+        assert_int_equal(wake_bytes(reads), 1);
         assert_int_equal(write_some(writes, 3), 3);
-        assert_int_equal(bells(reads), 0);
+        assert_int_equal(wake_bytes(reads), 0);
         assert_int_equal(read_some(reads, 6), 6);
-        assert_int_equal(bells(writes), 0); /* an end that does not wait for room is not rung */
+        assert_int_equal(wake_bytes(writes), 0); /* an end that does not wait for room gets no wake-up byte */
     }
 }
 
@@ -617,26 +617,26 @@ PIPE_TEST(who_waits_for_room_is_rung_when_it_is_worthwhile)
     {
         assert_true(pccl_pipe_await_room(writes->pipe));
         fill(writes);
-        assert_int_equal(bells(reads), 0);
+        assert_int_equal(wake_bytes(reads), 0);
         assert_int_equal(read_some(reads, 1), 1);
-        assert_int_equal(bells(writes), 0); /* no end has asked for a bell */
+        assert_int_equal(wake_bytes(writes), 0); /* no end has requested a wake-up byte */
         assert_int_equal(write_some(writes, 1), 1);
         assert_false(pccl_pipe_await_room(writes->pipe));
-        int rung = 0;
+        int sent = 0;
         for (bool worthwhile = false; !worthwhile; worthwhile = pccl_pipe_has_room(writes->pipe)) {
-            assert_int_equal(rung, 0);
+            assert_int_equal(sent, 0);
             assert_true(read_some(reads, 1021) > 0);
-            rung += bells(writes);
+            sent += wake_bytes(writes);
         }
-        assert_int_equal(rung, 1);
+        assert_int_equal(sent, 1);
         assert_true(writes->written > reads->read); /* before the pipe is empty */
         assert_true(pccl_pipe_await_room(writes->pipe));
         assert_true(read_some(reads, 1021) > 0);
-        assert_int_equal(bells(writes), 0);
+        assert_int_equal(wake_bytes(writes), 0);
     }
 }
 
-PIPE_TEST(bells_are_heard_and_wake_nobody_twice)
+PIPE_TEST(wake_bytes_arrive_once)
 {
     for (int i = 0; i < 200; i++) { /* more than are taken at once */
         assert_false(pccl_pipe_await_input(f.taking.pipe));
@@ -644,12 +644,12 @@ PIPE_TEST(bells_are_heard_and_wake_nobody_twice)
         assert_int_equal(read_some(&f.taking, 1), 1);
     }
     pccl_pipe_read_wake_bytes(f.taking.pipe, f.taking.socket);
-    assert_int_equal(bells(&f.taking), 0);
+    assert_int_equal(wake_bytes(&f.taking), 0);
     assert_false(pccl_pipe_has_ended(f.taking.pipe));
 }
 
-/* A side that reads no bell delays no other side. */
-PIPE_TEST(bells_that_nobody_hears_are_no_failure)
+/* A side that reads no wake-up byte delays no other side. */
+PIPE_TEST(unread_wake_bytes_are_no_failure)
 {
     static const uint8_t many[64 << 10];
     while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
@@ -665,24 +665,24 @@ PIPE_TEST(bells_that_nobody_hears_are_no_failure)
 
 PIPE_TEST(small_pieces_wake_the_other_side_once_and_late)
 {
-    static struct pccl_pipe_bells both[2]; /* one for each way */
+    static struct pccl_pipe_deferred both[2]; /* one for each way */
     EACH_WAY(writes, reads)
     {
-        struct pccl_pipe_bells *due = &both[writes == &f.taking];
+        struct pccl_pipe_deferred *due = &both[writes == &f.taking];
         pccl_pipe_defer(writes->pipe, due);
         assert_false(pccl_pipe_await_input(reads->pipe));
         for (int i = 0; i < 3; i++)
             assert_int_equal(write_some(writes, 100), 100);
-        assert_int_equal(bells(reads), 0);
-        assert_true(pccl_pipe_ring_due(due));
-        assert_int_equal(bells(reads), 1);
-        assert_true(pccl_pipe_ring_due(due)); /* nothing is left */
-        assert_int_equal(bells(reads), 0);
+        assert_int_equal(wake_bytes(reads), 0);
+        assert_true(pccl_pipe_send_deferred(due));
+        assert_int_equal(wake_bytes(reads), 1);
+        assert_true(pccl_pipe_send_deferred(due)); /* nothing is left */
+        assert_int_equal(wake_bytes(reads), 0);
         drain(reads);
         assert_false(pccl_pipe_await_input(reads->pipe));
         assert_int_equal(write_some(writes, 1), 1);
-        pccl_pipe_ring_now(writes->pipe); /* as before the socket closes */
-        assert_int_equal(bells(reads), 1);
+        pccl_pipe_send_now(writes->pipe); /* as before the socket closes */
+        assert_int_equal(wake_bytes(reads), 1);
         assert_null(due->first);
         drain(reads);
     }
@@ -690,55 +690,55 @@ PIPE_TEST(small_pieces_wake_the_other_side_once_and_late)
 
 PIPE_TEST(a_large_piece_wakes_the_other_side_at_once)
 {
-    static struct pccl_pipe_bells due;
+    static struct pccl_pipe_deferred due;
     pccl_pipe_defer(f.dialed.pipe, &due);
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 128 << 10), 128 << 10);
-    assert_int_equal(bells(&f.taking), 1);
+    assert_int_equal(wake_bytes(&f.taking), 1);
     due.is_off = true;
     drain(&f.taking);
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 1), 1);
-    assert_int_equal(bells(&f.taking), 1);
+    assert_int_equal(wake_bytes(&f.taking), 1);
 }
 
 PIPE_TEST(room_is_deferred_too)
 {
-    static struct pccl_pipe_bells due;
+    static struct pccl_pipe_deferred due;
     fill(&f.dialed);
     assert_false(pccl_pipe_await_room(f.dialed.pipe));
     pccl_pipe_defer(f.taking.pipe, &due);
     for (bool worthwhile = false; !worthwhile; worthwhile = pccl_pipe_has_room(f.dialed.pipe)) {
-        assert_true(pccl_pipe_ring_due(&due)); /* the bytes read so far are not worth a wake-up byte */
+        assert_true(pccl_pipe_send_deferred(&due)); /* the bytes read so far are not worth a wake-up byte */
         assert_true(read_some(&f.taking, 1021) > 0);
     }
-    assert_int_equal(bells(&f.dialed), 0);
-    assert_true(pccl_pipe_ring_due(&due));
-    assert_int_equal(bells(&f.dialed), 1);
+    assert_int_equal(wake_bytes(&f.dialed), 0);
+    assert_true(pccl_pipe_send_deferred(&due));
+    assert_int_equal(wake_bytes(&f.dialed), 1);
 }
 
 PIPE_TEST(a_deferred_byte_that_does_not_fit_is_tried_again)
 {
     static uint8_t many[64 << 10];
-    static struct pccl_pipe_bells due;
+    static struct pccl_pipe_deferred due;
     pccl_pipe_defer(f.dialed.pipe, &due);
     while (pccl_socket_write(f.dialed.socket, many, sizeof many) > 0) {
     }
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 1), 1);
-    assert_false(pccl_pipe_ring_due(&due));
-    assert_false(pccl_pipe_ring_due(&due));
+    assert_false(pccl_pipe_send_deferred(&due));
+    assert_false(pccl_pipe_send_deferred(&due));
     while (pccl_socket_read(f.taking.socket, many, sizeof many) > 0) {
     }
-    assert_true(pccl_pipe_ring_due(&due));
-    assert_int_equal(bells(&f.taking), 1);
+    assert_true(pccl_pipe_send_deferred(&due));
+    assert_int_equal(wake_bytes(&f.taking), 1);
 }
 
 /* Waits for the other side's turn: sleeps until it rings. */
 static void sleep_until_rung(struct end *end)
 {
-    struct pollfd rung = {.fd = end->socket, .events = POLLIN};
-    assert_int_equal(poll(&rung, 1, LOOPBACK_HANG_MS), 1);
+    struct pollfd sent = {.fd = end->socket, .events = POLLIN};
+    assert_int_equal(poll(&sent, 1, LOOPBACK_HANG_MS), 1);
     pccl_pipe_read_wake_bytes(end->pipe, end->socket);
 }
 
@@ -834,8 +834,8 @@ TEST(what_was_written_before_the_end_is_read)
     }
 }
 
-/* The system reports a reset when bells were not read; but no byte of the stream is lost. */
-PIPE_TEST(a_bell_that_was_not_heard_is_no_reset)
+/* The system reports a reset when wake-up bytes were not read; but no byte of the stream is lost. */
+PIPE_TEST(an_unread_wake_byte_is_no_reset)
 {
     assert_false(pccl_pipe_await_input(f.taking.pipe));
     assert_int_equal(write_some(&f.dialed, 3), 3);
