@@ -307,11 +307,11 @@ def churn(run, in_flight):
     figure("ms from kill to the next good step", max(gaps) / 1000, "ms")
 
 
-def test_drivers(run):
-    """Callers in blocking calls of 64 KiB move the data themselves. One is stopped for a moment, one is killed, one is
-    stopped until it is removed: the others continue each time, with right results."""
+def drive(run, **shape):
+    """Callers move the data of 64 KiB themselves. One is stopped for a moment, one is killed, one is stopped until it
+    is removed: the others continue each time, with right results."""
     peers = start(run, 5, **STRICT)
-    loops = start_loops(peers, tags=2, count=8 << 10, blocking=True)
+    loops = start_loops(peers, count=8 << 10, **shape)
     peers[0].stop()
     peers[0].resume()
     more_steps(loops, world=5)
@@ -321,6 +321,16 @@ def test_drivers(run):
     more_steps(loops[:1] + loops[3:], world=3)
     peers[2].kill()
     all_right(loops)
+
+
+def test_drivers(run):
+    """Callers in blocking calls."""
+    drive(run, tags=2, blocking=True)
+
+
+def test_awaits_that_drive(run):
+    """Callers that launch one operation and await it."""
+    drive(run, tags=1, in_flight=0)
 
 
 def test_churn(run):

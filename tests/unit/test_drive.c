@@ -253,45 +253,45 @@ static void a_callback_interrupts_a_driver(void **state) { interrupt(*state, fal
 
 static void a_callback_interrupts_an_await(void **state) { interrupt(*state, true); }
 
+/* Ends the first peer's operation, whose caller no longer waits, by a call of the second peer. */
+static void leave_to_thread(struct world *world, const pcclAsyncReduceOp_t *handle)
+{
+    static float elements[COUNT];
+    struct caller late = {.comm = world->peers[1], .elements = elements};
+    bool done = false;
+    call_once(&late); /* ends without a call of the first peer */
+    assert_int_equal(late.wrong, 0);
+    while (!done)
+        assert_int_equal(pcclTestAsyncReduce(handle, &done), pcclSuccess);
+    assert_int_equal(pcclAwaitAsyncReduce(handle, NULL), pcclSuccess);
+    check_owners(world, true);
+}
+
 static void an_await_that_ends_early_leaves_its_operation_to_the_thread(void **state)
 {
     struct world *world = *state;
-    static float elements[2][COUNT];
+    static float elements[COUNT];
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     pcclAsyncReduceOp_t handle;
-    bool done = false;
-    assert_int_equal(pcclAllReduceWithOptionsAsync(elements[0], elements[0], COUNT, pcclFloat, pcclSum, &options,
+    assert_int_equal(pcclAllReduceWithOptionsAsync(elements, elements, COUNT, pcclFloat, pcclSum, &options,
                                                    world->peers[0], &handle),
                      pcclSuccess);
     while (drives_of(&(struct caller){.comm = world->peers[0]}) == 0)
         assert_int_not_equal(pcclAwaitAsyncReduceFor(&handle, 20, NULL), pcclSuccess);
-    struct caller late = {.comm = world->peers[1], .elements = elements[1]};
-    call_once(&late); /* ends without a call of the first peer */
-    assert_int_equal(late.wrong, 0);
-    while (!done)
-        assert_int_equal(pcclTestAsyncReduce(&handle, &done), pcclSuccess);
-    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclSuccess);
-    check_owners(world, true);
+    leave_to_thread(world, &handle);
 }
 
 static void a_caller_that_goes_leaves_its_operation_to_the_thread(void **state)
 {
     struct world *world = *state;
-    static float elements[2][COUNT];
+    static float elements[COUNT];
     pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
     pcclAsyncReduceOp_t handle;
-    bool done = false;
     run(world, 1, 0);
-    assert_int_not_equal(pcclAllReduceWithOptionsFor(elements[0], elements[0], COUNT, pcclFloat, pcclSum, &options,
+    assert_int_not_equal(pcclAllReduceWithOptionsFor(elements, elements, COUNT, pcclFloat, pcclSum, &options,
                                                      world->peers[0], 20, &handle),
                          pcclSuccess);
-    struct caller late = {.comm = world->peers[1], .elements = elements[1]};
-    call_once(&late); /* ends without a call of the first peer */
-    assert_int_equal(late.wrong, 0);
-    while (!done)
-        assert_int_equal(pcclTestAsyncReduce(&handle, &done), pcclSuccess);
-    assert_int_equal(pcclAwaitAsyncReduce(&handle, NULL), pcclSuccess);
-    check_owners(world, true);
+    leave_to_thread(world, &handle);
 }
 
 /* ---- other threads and peers end the wait ---- */
