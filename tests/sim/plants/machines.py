@@ -17,8 +17,8 @@ PLANTS = [
           "if (p->greeted && p->now_us >= p->sent_us + heartbeat_us)")]),
     Bug("payload_leaks", "what a machine allocates it gives back",
         ["MEMORY"], [],
-        [("src/peer/op_table.c", "pccl_release(memory, op->payload, op->payload_capacity); pccl_release(memory, op,",
-          "pccl_release(memory, op,")]),
+        [("src/peer/op_table.c", "pccl_release(memory, op, sizeof *op + op->payload_capacity);",
+          "pccl_release(memory, op, sizeof *op);")]),
 
     # ---- their own state: nothing that anybody sees shows it, or not for long ----
     Bug("decided_stays_under_way", "what is decided is not under way any more: else a caller has soon too much",
