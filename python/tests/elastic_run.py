@@ -25,10 +25,10 @@ import statistics
 import sys
 import tempfile
 import time
-import traceback
 import zlib
 
 import torch
+from lab import launch
 
 REPLICAS = 4
 MIN_PEERS = 2
@@ -167,16 +167,8 @@ class Process:
         os.close(end)
 
     def _live(self, end, run, store, shard):
-        status = 1
-        try:
-            say = lambda **words: os.write(end, json.dumps(words).encode() + b"\n")
-            replica(say, run, store, shard)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
+        say = lambda **words: os.write(end, json.dumps(words).encode() + b"\n")
+        launch.end_fork(lambda: replica(say, run, store, shard))
 
     def read(self):
         """Reads the available output. Returns false at its end."""

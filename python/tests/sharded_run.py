@@ -18,9 +18,9 @@ import signal
 import sys
 import tempfile
 import threading
-import traceback
 
 import torch
+from lab import launch
 import torch.distributed.fsdp
 
 SHARDS = 2
@@ -157,17 +157,12 @@ class Process:
         self.place = f"{folder}/{number}.{shard}"
         self.pid = os.fork()
         if self.pid == 0:
-            status = 1
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: if the program fails, nothing is left
-            try:
-                with open(self.place, "w", buffering=1) as out:
-                    trainer(lambda **words: print(json.dumps(words), file=out), *given)
-                status = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(status)
+            launch.end_fork(lambda: self._train(given))
+
+    def _train(self, given):
+        with open(self.place, "w", buffering=1) as out:
+            trainer(lambda **words: print(json.dumps(words), file=out), *given)
 
     def end(self):
         """Returns its status, and its report of each step."""

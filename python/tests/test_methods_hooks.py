@@ -795,14 +795,6 @@ def test_survivors_of_kills_have_the_same_bits(how):
         assert {end["step"] for end in ends} == {300} and all(end["loss"] < 3 for end in ends)
 
 
-def lab(seed, **given):
-    """Returns the loss of all peers, and the most bytes that one has sent."""
-    with pccl.MasterNode("127.0.0.1:0") as master:
-        found = launch.peers(f"127.0.0.1:{master.port}", 4, module="methods", seed=seed, steps=600, **given)
-    assert len({lines[-2]["parameters"] for lines in found}) == 1
-    return found[0][-2]["loss"], max(lines[-2]["tx"] for lines in found)
-
-
 @pytest.mark.nightly
 def test_they_learn_with_few_bytes():
     """In the laboratory, means of three seeds: DeMo is no worse than AdamW with a reduction in each step, which sends
@@ -814,7 +806,7 @@ def test_they_learn_with_few_bytes():
         "diloco": {"method": "diloco"},
         "power": {"method": "power", "rank": 4, "momentum": 0.75},
     }.items():
-        losses, sent = zip(*[lab(seed, **given) for seed in range(3)])
+        losses, sent = zip(*[launch.learn(seed, 600, **given) for seed in range(3)])
         ends[name] = statistics.mean(losses), max(sent)
         support.figure(f"methods.hooks.{name}", ends[name][0], "nats")
     assert ends["demo"][0] <= ends["parallel"][0] and ends["demo"][1] <= ends["parallel"][1] / 10, ends

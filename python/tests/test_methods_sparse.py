@@ -221,14 +221,6 @@ def test_a_state_that_does_not_fit_changes_nothing(address):
 # ---- learning
 
 
-def lab(seed, **given):
-    """Returns the loss of all, and the bytes sent by one."""
-    with pccl.MasterNode("127.0.0.1:0") as master:
-        found = launch.peers(f"127.0.0.1:{master.port}", 4, module="methods", seed=seed, steps=1500, **given)
-    assert len({lines[-2]["parameters"] for lines in found}) == 1
-    return found[0][-2]["loss"], max(lines[-2]["tx"] for lines in found)
-
-
 @pytest.mark.nightly
 def test_it_learns_with_few_bytes():
     """In the laboratory, means of three seeds: a round's bytes are 1/17 of the parameters, and the total is 1/8 of
@@ -239,7 +231,7 @@ def test_it_learns_with_few_bytes():
         "sparse": {"method": "sparse", "kept": 512},
         "forgetful": {"method": "sparse", "kept": 512, "decay": 0.0},
     }.items():
-        losses, sent = zip(*[lab(seed, **given) for seed in range(3)])
+        losses, sent = zip(*[launch.learn(seed, 1500, **given) for seed in range(3)])
         ends[name] = statistics.mean(losses), max(sent)
         support.figure(f"methods.{name}", ends[name][0], "nats")
     assert ends["sparse"][0] <= ends["diloco"][0] + 0.3 and ends["sparse"][1] <= ends["diloco"][1] / 8, ends

@@ -801,6 +801,16 @@ def interrupt_when_waiting(function):
     threading.Thread(target=watch, daemon=True).start()
 
 
+def must_be_interrupted(function, operate):
+    """Interrupts an operation as soon as it waits in this function."""
+    interrupt_when_waiting(function)
+    try:
+        operate()
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("it was not interrupted")
+
+
 def interrupted():
     import pccl._threads
 
@@ -824,13 +834,8 @@ def interrupted():
     # At once, and when it takes longer than most.
     for function in ("awaits", "wait_briefly"):
         if rank == 0:
-            interrupt_when_waiting(function)
-            try:
-                dist.all_reduce(torch.ones(LARGE))
-            except KeyboardInterrupt:
-                store.set(f"interrupted {function}", "")
-            else:
-                raise AssertionError("it was not interrupted")
+            must_be_interrupted(function, lambda: dist.all_reduce(torch.ones(LARGE)))
+            store.set(f"interrupted {function}", "")
         else:
             store.wait([f"interrupted {function}"])
             fails(lambda: dist.all_reduce(torch.ones(LARGE)), "abort")

@@ -7,7 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from torch_bodies import LARGE, fails, interrupt_when_waiting, say, start
+from torch_bodies import LARGE, fails, must_be_interrupted, say, start
 
 WAITS = "_look_around"  # called repeatedly by a work while its operation is in progress
 
@@ -137,13 +137,8 @@ def interrupted_transfer():
     store = dist.distributed_c10d._get_default_store()
     for kind, number in (("recv", 1), ("send", 2)):
         if rank == 0:
-            interrupt_when_waiting("_look_around")
-            try:
-                getattr(dist, kind)(torch.ones(LARGE), 1)
-            except KeyboardInterrupt:
-                store.set(f"interrupted {kind}", "")
-            else:
-                raise AssertionError("it was not interrupted")
+            must_be_interrupted("_look_around", lambda: getattr(dist, kind)(torch.ones(LARGE), 1))
+            store.set(f"interrupted {kind}", "")
         else:
             store.wait([f"interrupted {kind}"])
             opposite = {"recv": dist.send, "send": dist.recv}[kind]

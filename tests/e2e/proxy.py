@@ -32,6 +32,19 @@ def join_behind_proxies(run, count, **parameters):
     return members, proxies
 
 
+def join_over_proxies(run):
+    """Returns three members that reach their master through separate proxies, and the proxies."""
+    members, proxies = [], []
+    for _ in range(3):
+        proxy = Proxy(run.port)
+        peer = run.peer(dial_max_ms=50)
+        peer.create(f"127.0.0.1:{proxy.port}")
+        run.admit(peer, members)
+        members.append(peer)
+        proxies.append(proxy)
+    return members, proxies
+
+
 class Proxy:
     """Listens on `port` and forwards to `target`. Its methods may be called from any thread."""
 

@@ -5,22 +5,14 @@ from harness import INVALID_USAGE, LARGE, LOST, SUCCESS
 from harness import check, equal, now_us, say, wait_ms
 from loops import SMALL, all_right, in_both_sizes, longest_pause_ms, more_steps, start_loops
 from phases import PATIENT, STRICT, agree, knew, reduce_marked
-from proxy import Proxy, join_behind_proxies
+from proxy import join_behind_proxies, join_over_proxies
 
 
 def start(run, limits=None):
     """Starts three members that reach their master through separate proxies."""
     run.environment["PCCL_WHERE_MS"] = "20"
     run.start_master(**(limits or PATIENT))
-    members, proxies = [], []
-    for _ in range(3):
-        proxy = Proxy(run.port)
-        peer = run.peer(dial_max_ms=50)
-        peer.create(f"127.0.0.1:{proxy.port}")
-        run.admit(peer, members)
-        members.append(peer)
-        proxies.append(proxy)
-    return members, proxies
+    return join_over_proxies(run)
 
 
 def unbroken(loops):

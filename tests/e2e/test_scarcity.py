@@ -8,7 +8,7 @@ from harness import INTERNAL, INVALID_USAGE, MASTER_FAILED, OPTIMIZE_FAILED, SUC
 from harness import check, equal, say, wait_ms
 from loops import all_right, in_both_sizes, more_steps, start_loop, start_loops
 from phases import PATIENT, SILENCE_MS, STRICT, wait_at_rest
-from proxy import Proxy
+from proxy import join_over_proxies
 from shortages import NoMoreDescriptors, descriptors
 
 
@@ -77,14 +77,7 @@ def member_comes_back_to_a_master_without_descriptors(run, count):
     member is no newcomer, so it gets the last one, and no call fails."""
     run.start_master(**PATIENT)
     alone = len(descriptors(run.master))
-    members, proxies = [], []
-    for _ in range(3):
-        proxy = Proxy(run.port)
-        peer = run.peer(dial_max_ms=50)
-        peer.create(f"127.0.0.1:{proxy.port}")
-        run.admit(peer, members)
-        members.append(peer)
-        proxies.append(proxy)
+    members, proxies = join_over_proxies(run)
     loops = start_loops(members, in_flight=0, count=count)  # 0: failures would be reported
     full = NoMoreDescriptors(run.master, alone + len(members))
     for proxy in proxies * 2:

@@ -38,10 +38,8 @@ def nothing_told(run):
                 check(secret.encode() not in file.read(), f"{process.name} has the secret on its command line")
 
 
-@in_both_sizes
-def run_with_token(run, count):
-    """Peers with the token join, reduce and lose one of them; no process reveals the secret."""
-    run.secure()
+def reduce_and_lose_one(run, count):
+    """Three peers join and reduce, then one of them is killed."""
     run.start_master()
     peers = run.join(3)
     loops = start_loops(peers, count=count)
@@ -49,6 +47,13 @@ def run_with_token(run, count):
     peers[2].kill()
     more_steps(loops[:2], world=2)
     all_right(loops[:2])
+
+
+@in_both_sizes
+def run_with_token(run, count):
+    """Peers with the token join, reduce and lose one of them; no process reveals the secret."""
+    run.secure()
+    reduce_and_lose_one(run, count)
     nothing_told(run)
 
 
@@ -762,13 +767,7 @@ def renewals(run, count):
 def control(run, count):
     """The mode `control`: peers join, reduce, optimize and lose one of them."""
     run.secure("control")
-    run.start_master()
-    peers = run.join(3)
-    loops = start_loops(peers, count=count)
-    more_steps(loops, world=3)
-    peers[2].kill()
-    more_steps(loops[:2], world=2)
-    all_right(loops[:2])
+    reduce_and_lose_one(run, count)
 
 
 def test_encryption_off(run):

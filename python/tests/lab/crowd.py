@@ -21,12 +21,11 @@ import signal
 import sys
 import tempfile
 import time
-import traceback
 
 import pccl
 import pccl.diloco
 
-from . import text
+from . import launch, text
 from .model import Model, Worker, named
 
 SAMPLES = 32  # of an inner step
@@ -98,16 +97,11 @@ class Process:
             self._live(about, number, progress)
 
     def _live(self, about, number, progress):
-        status = 1
-        try:
+        def work():
             with open(self._place, "w", buffering=1) as out:
                 live(about, number, lambda **words: print(json.dumps(words), file=out), progress)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
+
+        launch.end_fork(work)
 
     def lines(self):
         """Returns its lines of output, without a line cut off by its death."""

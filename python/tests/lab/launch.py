@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 
@@ -65,3 +66,26 @@ def peers(address, count, killed=(), prefix=lambda number: (), module="peer", se
 
     with Run((one(number) for number in range(count)), seconds) as run:
         return run.results(killed)
+
+
+def learn(seed, steps, **given):
+    """Trains with one of pccl.methods. Returns the loss, which is the same for all, and the most bytes of one worker."""
+    import pccl
+
+    with pccl.MasterNode("127.0.0.1:0") as master:
+        found = peers(f"127.0.0.1:{master.port}", 4, module="methods", seed=seed, steps=steps, **given)
+    assert len({lines[-2]["parameters"] for lines in found}) == 1
+    return found[0][-2]["loss"], max(lines[-2]["tx"] for lines in found)
+
+
+def end_fork(work):
+    """Does the work of this forked process, and ends it: status 0 shows that the work has not failed."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
