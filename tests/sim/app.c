@@ -37,7 +37,6 @@ static void wait_for_lanes(struct sim *sim, struct sim_peer *peer)
 
 static void on_app(struct sim *sim, void *subject, uint64_t at, uint64_t unused)
 {
-    (void)unused;
     struct sim_peer *peer = subject;
     if (!peer->process.alive || peer->machine == NULL || peer->app.manual || peer->app.wakes_at != at)
         return;
@@ -607,8 +606,6 @@ void sim_app_begin(struct sim *sim, struct sim_peer *peer)
 
 static void on_return(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)a;
-    (void)b;
     const struct sim_peer *old = subject;
     const struct sim_process *process = &old->process;
     sim->returning--;
@@ -629,8 +626,6 @@ void sim_app_return(struct sim *sim, struct sim_peer *peer)
 
 void sim_on_gone(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)a;
-    (void)b;
     struct sim_peer *peer = subject;
     if (peer->process.alive)
         sim_peer_kill(sim, peer, false);

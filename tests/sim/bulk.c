@@ -163,7 +163,6 @@ static void fail(struct sim *sim, const struct part *part, enum pccl_class class
 
 static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t unused)
 {
-    (void)unused;
     struct part *part = subject;
     if (!part_is_open(part))
         return;
@@ -185,8 +184,6 @@ static void fail_part(struct sim *sim, void *subject, uint64_t class, uint64_t u
 /* Fails a part whose result is complete, because a connection broke that it had sent over. */
 static void fail_behind_done(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
 {
-    (void)unused_a;
-    (void)unused_b;
     struct part *part = subject;
     if (part->gone || part->stopped)
         return;
@@ -242,8 +239,6 @@ static bool can_complete(struct sim *sim, const struct sim_bulk *bulk, const str
 
 static void complete_part(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
 {
-    (void)unused_a;
-    (void)unused_b;
     struct part *part = subject;
     if (!part_is_open(part))
         return;
@@ -306,7 +301,6 @@ static void compare_descriptors(struct sim *sim, const struct sim_bulk *bulk)
 /* Delivers a part's READY to the member at this place, or waits for a link to it. */
 static void announce_part(struct sim *sim, void *subject, uint64_t place, uint64_t unused)
 {
-    (void)unused;
     struct part *part = subject;
     if (!part_is_open(part))
         return;
@@ -389,8 +383,6 @@ void sim_bulk_stop(struct sim *sim, struct sim_peer *peer, struct pccl_peer_op *
 
 static void start_again(struct sim *sim, void *subject, uint64_t unused_a, uint64_t unused_b)
 {
-    (void)unused_a;
-    (void)unused_b;
     struct part *part = subject;
     if (part->gone || !part->restarts)
         return;

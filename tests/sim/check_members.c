@@ -609,7 +609,6 @@ void sim_check_master(struct sim *sim, struct sim_master *master)
 
 void sim_check_asked(struct sim *sim, struct sim_peer *peer, enum pccl_round_kind kind)
 {
-    (void)sim;
     peer->asked_round[kind] = peer->machine->rounds[kind];
 }
 

@@ -177,7 +177,6 @@ static void lose_host(struct sim *sim, uint32_t host)
 
 static void on_heal(struct sim *sim, void *subject, uint64_t pair, uint64_t plane)
 {
-    (void)subject;
     uint32_t a = (uint32_t)(pair >> 32), b = (uint32_t)pair;
     sim_note(sim, "hosts %u and %u see each other again", a, b);
     sim_net_cut(sim, a, b, (enum sim_plane)plane, SIM_WHOLE);
@@ -217,9 +216,6 @@ static void isolate(struct sim *sim)
 
 static void on_master_restart(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)subject;
-    (void)a;
-    (void)b;
     if (sim_master_is_up(sim))
         return;
     if (sim_chance(sim, 30) && has_room(sim))
@@ -352,8 +348,6 @@ static void withdraw_something(struct sim *sim)
 
 static void on_stranger_speaks(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)a;
-    (void)b;
     struct sim_conn *conn = subject;
     uint8_t bytes[300];
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -380,8 +374,6 @@ static void stranger(struct sim *sim)
 
 static void on_fed(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)a;
-    (void)b;
     struct sim_peer *peer = subject;
     if (!sim->faults_stopped && peer->process.starved)
         sim_note(sim, "p%u has descriptors again", peer->process.number);
@@ -463,17 +455,12 @@ void sim_fault(struct sim *sim, enum sim_fault kind)
 
 void sim_fault_event(struct sim *sim, void *subject, uint64_t kind, uint64_t unused)
 {
-    (void)subject;
-    (void)unused;
     if (!sim->faults_stopped)
         sim_fault(sim, (enum sim_fault)kind);
 }
 
 static void on_fault(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)subject;
-    (void)a;
-    (void)b;
     if (sim->faults_stopped)
         return;
     uint64_t pick = sim_random(sim, sim->plan.weight_sum + 1u);
@@ -486,9 +473,6 @@ static void on_fault(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 
 static void on_watch(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)subject;
-    (void)a;
-    (void)b;
     sim_peer_watch_links(sim);
     sim_check_waiting(sim);
     sim_check_meshes(sim);

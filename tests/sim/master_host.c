@@ -97,8 +97,6 @@ static void on_note_run(void *context, const struct pccl_id *lineage)
 static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
 {
     struct sim_master *master = context;
-    (void)level;
-    (void)fields;
     sim_note(master->process.sim, "master: %s", line);
     sim_check_said(master->process.sim, "master", master->process.number, line);
 }

@@ -125,7 +125,6 @@ static void dial_failed(struct sim *sim, struct sim_conn *conn, enum pccl_link_e
 
 static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t unused)
 {
-    (void)unused;
     struct sim_conn *conn = subject;
     if (!conn->ends[0].open) {
         conn->broken = true;
@@ -241,7 +240,6 @@ void sim_conn_send_raw(struct sim *sim, struct sim_conn *conn, int end, const ui
 /* Answers with a reset: the kernel at the far end does not know the connection. */
 static void answer_reset(struct sim *sim, void *subject, uint64_t end, uint64_t unused)
 {
-    (void)unused;
     struct sim_conn *conn = subject;
     if (sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane) == SIM_DROP)
         return;
@@ -294,7 +292,6 @@ static void append(struct sim_end *to, const uint8_t *bytes, uint32_t length)
 
 static void deliver(struct sim *sim, void *subject, uint64_t number, uint64_t unused)
 {
-    (void)unused;
     struct sim_conn *conn = subject;
     int end = (int)number;
     struct sim_end *from = &conn->ends[end], *to = &conn->ends[1 - end];

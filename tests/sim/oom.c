@@ -9,14 +9,11 @@ enum { OOM_PEERS = 4 };
 
 static void on_join(struct sim *sim, void *subject, uint64_t host, uint64_t group)
 {
-    (void)subject;
     (void)sim_peer_start(sim, (uint32_t)host, sim->next_port[host]++, (uint32_t)group, false);
 }
 
 static void on_leave(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 {
-    (void)a;
-    (void)b;
     struct sim_peer *peer = subject;
     if (sim_peer_runs(peer) && !peer->app.manual)
         sim_app_leave(sim, peer);
@@ -24,26 +21,12 @@ static void on_leave(struct sim *sim, void *subject, uint64_t a, uint64_t b)
 
 static void on_fault(struct sim *sim, void *subject, uint64_t kind, uint64_t b)
 {
-    (void)subject;
-    (void)b;
     sim_fault(sim, (enum sim_fault)kind);
 }
 
-static void on_crash(struct sim *sim, void *subject, uint64_t a, uint64_t b)
-{
-    (void)subject;
-    (void)a;
-    (void)b;
-    sim_master_crash(sim, false);
-}
+static void on_crash(struct sim *sim, void *subject, uint64_t a, uint64_t b) { sim_master_crash(sim, false); }
 
-static void on_restart(struct sim *sim, void *subject, uint64_t a, uint64_t b)
-{
-    (void)subject;
-    (void)a;
-    (void)b;
-    sim_master_start(sim);
-}
+static void on_restart(struct sim *sim, void *subject, uint64_t a, uint64_t b) { sim_master_start(sim); }
 
 uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length)
 {

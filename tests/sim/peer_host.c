@@ -587,7 +587,6 @@ static void on_described(void *context, const struct pccl_bytes *text)
 static void on_log(void *context, enum pccl_log_level level, const char *line)
 {
     struct sim_peer *peer = context;
-    (void)level;
     sim_note(peer->process.sim, "p%u: %s", peer->process.number, line);
     sim_check_said(peer->process.sim, "peer", peer->process.number, line);
 }

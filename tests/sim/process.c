@@ -96,7 +96,6 @@ static void run(struct sim *sim, struct sim_process *process)
 
 static void on_wake(struct sim *sim, void *subject, uint64_t at, uint64_t unused)
 {
-    (void)unused;
     struct sim_process *process = subject;
     if (!process->alive || process->wake_at != at)
         return;

@@ -260,7 +260,6 @@ void scenario_commit_at_first(struct sim *sim, struct sim_peer **peers, struct p
 
 void scenario_deaf_after(struct sim *sim, const struct sim_peer *peer, uint16_t type)
 {
-    (void)sim;
     if (peer->control != NULL)
         peer->control->ends[1].last_type = type;
 }

@@ -156,7 +156,6 @@ SCENARIO(handshake_state)
 
 static void optimize(struct sim *sim, uint64_t n)
 {
-    (void)n;
     scenario_optimize_all(sim, p, 3, PCCL_OK);
     scenario_run_ms(sim, 200);
     MUST(sim, scenario_departures(sim) == 0);

@@ -152,9 +152,8 @@ SCENARIO(sync_liar)
         sync_some(sim, 0, 5);
         scenario_run_ms(sim, 40);
         MUST(sim, p[4]->state.fetching && p[4]->state.donor_count == 0);
-        if (step == 1) {
+        if (step == 1)
             scenario_restart_master(sim, 20);
-        }
         WAIT(sim, 5000, p[4]->state.fetching && p[4]->state.donor_count == 3);
         MUST(sim, sim_state_finish(sim, p[4]));
         for (uint32_t i = 0; i < 5; i++) {

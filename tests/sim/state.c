@@ -138,7 +138,6 @@ static void on_fetch(struct sim *sim, void *subject, uint64_t generation, uint64
 
 static void on_break(struct sim *sim, void *subject, uint64_t generation, uint64_t unused)
 {
-    (void)unused;
     struct sim_peer *peer = subject;
     if (is_current(peer, generation) && sim_peer_runs(peer))
         tell(sim, peer, false, "the simulated transfer failed");
@@ -149,7 +148,6 @@ static void on_break(struct sim *sim, void *subject, uint64_t generation, uint64
 static void on_proven(struct sim *sim, void *subject, uint64_t generation, uint64_t unused)
 {
     struct sim_peer *peer = subject;
-    (void)unused;
     if (!peer->process.alive || peer->machine == NULL || peer->state.generation != generation)
         return;
     if (!sim_peer_runs(peer)) {

@@ -200,7 +200,6 @@ static void answer(struct sim *sim, struct sim_search *search, bool broken)
 
 static void on_search(struct sim *sim, void *subject, uint64_t broken, uint64_t unused)
 {
-    (void)unused;
     struct sim_search *search = subject;
     if (search->over || !sim_master_is_up(sim) || sim->master->config.boot != search->boot)
         return;

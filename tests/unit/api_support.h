@@ -24,4 +24,18 @@ static inline void words_say(const pcclComm_t *comm, const char *part)
         fail_msg("'%s' is not in '%s'", part, reason);
 }
 
+static inline pcclCollectiveOptions_t tagged(uint64_t tag)
+{
+    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
+    options.tag = tag;
+    return options;
+}
+
+/* Checks a refusal without a communicator. */
+static inline void is_refused(pcclResult_t result, const char *part)
+{
+    assert_int_equal(result, pcclInvalidArgument);
+    words_say(NULL, part);
+}
+
 #endif

@@ -153,4 +153,16 @@ static inline void expect_malformed(uint32_t from, bool outgoing, struct pccl_ms
     expect_refused(from, outgoing, msg, PCCL_MALFORMED);
 }
 
+/* The operation has failed since it differs from this rank's. */
+static inline void alone_must_differ_from(uint32_t from)
+{
+    assert_true(alone.job.failed);
+    assert_int_equal(alone.job.class, PCCL_CLASS_MISMATCH);
+    struct pccl_text id;
+    for (uint32_t rank = 0; rank <= from; rank += from) {
+        pccl_text_format(&id, "peer %s", pccl_id_str(&alone.world.ring[rank]));
+        assert_non_null(strstr(alone.job.reason.bytes, id.bytes));
+    }
+}
+
 #endif

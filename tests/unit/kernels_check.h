@@ -51,9 +51,8 @@ static uint64_t special(enum pccl_datatype type, uint64_t choice)
     };
     const size_t size = pccl_datatype_bytes(type);
     const uint64_t sign = UINT64_C(1) << (size * 8 - 1);
-    if (type >= PCCL_F16) {
+    if (type >= PCCL_F16)
         return of_floats[type - PCCL_F16][choice / 2 % 9] | (choice % 2 != 0 ? sign : 0);
-    }
     const uint64_t of_integers[] = {0, 1, ones(size), sign, sign - 1, sign + 1};
     return of_integers[choice % PCCL_COUNT_OF(of_integers)];
 }
@@ -89,13 +88,11 @@ struct subject {
 static bool same(struct subject subject, const char *what, const uint8_t *got, const uint8_t *expected, size_t count)
 {
     const size_t size = pccl_datatype_bytes(subject.type);
-    if (memcmp(got, expected, count * size) == 0) {
+    if (memcmp(got, expected, count * size) == 0)
         return true;
-    }
     size_t i = 0;
-    while (memcmp(got + i * size, expected + i * size, size) == 0) {
+    while (memcmp(got + i * size, expected + i * size, size) == 0)
         i++;
-    }
     uint64_t got_bits = 0, expected_bits = 0;
     memcpy(&got_bits, got + i * size, size);
     memcpy(&expected_bits, expected + i * size, size);
@@ -108,9 +105,8 @@ static bool same(struct subject subject, const char *what, const uint8_t *got, c
 static bool untouched(const uint8_t *bytes)
 {
     for (int i = 0; i < GUARD_BYTES; i++) {
-        if (bytes[i] != GUARD) {
+        if (bytes[i] != GUARD)
             return false;
-        }
     }
     return true;
 }
@@ -127,9 +123,8 @@ static bool for_each(const struct pccl_kernels *kernels, bool (*check)(struct su
     for (int type = 0; type < PCCL_DATATYPES; type++) {
         for (int reduction = 0; reduction < PCCL_REDUCE_OPS; reduction++) {
             const struct subject s = {kernels, (enum pccl_datatype)type, (enum pccl_reduce_op)reduction};
-            if (pccl_reduction_misfit(s.type, s.reduction) == NULL && !check(s)) {
+            if (pccl_reduction_misfit(s.type, s.reduction) == NULL && !check(s))
                 return false;
-            }
         }
     }
     return true;
@@ -148,23 +143,20 @@ static bool combines(struct subject s, uint8_t *a, uint8_t *b, uint8_t *c, size_
     pccl_reduce_all(s.type, without_end(s.reduction), parts, 2, count, expected.bytes);
     memset(c - GUARD_BYTES, GUARD, count * size + 2 * GUARD_BYTES);
     pccl_combine(s.kernels, s.type, s.reduction, c, a, b, count);
-    if (!same(s, "apart", c, expected.bytes, count)) {
+    if (!same(s, "apart", c, expected.bytes, count))
         return false;
-    }
     if (!untouched(c - GUARD_BYTES) || !untouched(c + count * size)) {
         printf("%s %s: %zu elements: more was written\n", s.kernels->name, pccl_datatype_name(s.type), count);
         return false;
     }
     memcpy(c, a, count * size);
     pccl_combine(s.kernels, s.type, s.reduction, c, c, b, count);
-    if (!same(s, "over a", c, expected.bytes, count)) {
+    if (!same(s, "over a", c, expected.bytes, count))
         return false;
-    }
     memcpy(c, b, count * size);
     pccl_combine(s.kernels, s.type, s.reduction, c, a, c, count);
-    if (!same(s, "over b", c, expected.bytes, count)) {
+    if (!same(s, "over b", c, expected.bytes, count))
         return false;
-    }
     const void *const twice[] = {a, a};
     pccl_reduce_all(s.type, without_end(s.reduction), twice, 2, count, expected.bytes);
     memcpy(c, a, count * size);
@@ -176,9 +168,8 @@ static bool combines(struct subject s, uint8_t *a, uint8_t *b, uint8_t *c, size_
 
 static bool all_pairs_of_bytes_of(struct subject s)
 {
-    if (pccl_datatype_bytes(s.type) != 1) {
+    if (pccl_datatype_bytes(s.type) != 1)
         return true;
-    }
     for (uint32_t i = 0; i < 65536; i++) {
         left.bytes[i] = (uint8_t)(i >> 8);
         right.bytes[i] = (uint8_t)i;
@@ -225,9 +216,8 @@ static bool every_small_count_of(struct subject s)
         uint8_t *b = right.bytes + (offsets >> 8) % OFFSETS;
         fill(&prng, s.type, a, count);
         fill(&prng, s.type, b, count);
-        if (!combines(s, a, b, result.bytes + GUARD_BYTES + (offsets >> 16) % OFFSETS, count)) {
+        if (!combines(s, a, b, result.bytes + GUARD_BYTES + (offsets >> 16) % OFFSETS, count))
             return false;
-        }
     }
     return true;
 }
@@ -242,9 +232,8 @@ static bool every_misalignment_of(struct subject s)
     pccl_prng_seed(&prng, 3);
     for (size_t i = 0; i < (size_t)3 * OFFSETS; i++) {
         size_t offsets[3];
-        for (size_t operand = 0; operand < 3; operand++) {
+        for (size_t operand = 0; operand < 3; operand++)
             offsets[operand] = i / OFFSETS == operand ? i % OFFSETS : pccl_prng_below(&prng, OFFSETS);
-        }
         fill(&prng, s.type, left.bytes + offsets[0], COUNT);
         fill(&prng, s.type, right.bytes + offsets[1], COUNT);
         if (!combines(s, left.bytes + offsets[0], right.bytes + offsets[1], result.bytes + GUARD_BYTES + offsets[2],
@@ -281,9 +270,8 @@ static bool all_parts_at_once_of(struct subject s)
             pccl_reduce_all(s.type, s.reduction, parts, part_count, count, expected.bytes);
             memset(result.bytes, GUARD, count * size + 2 * GUARD_BYTES);
             pccl_combine_all(s.kernels, s.type, s.reduction, parts, part_count, count, to);
-            if (!same(s, "all at once", to, expected.bytes, count)) {
+            if (!same(s, "all at once", to, expected.bytes, count))
                 return false;
-            }
             if (!untouched(result.bytes) || !untouched(result.bytes + GUARD_BYTES + count * size)) {
                 printf("%s %s: more was written\n", s.kernels->name, pccl_datatype_name(s.type));
                 return false;
@@ -334,9 +322,8 @@ static bool step_by_step_of(struct subject s)
             step.from = step.to;
         }
         pccl_reduce_all(s.type, s.reduction, parts, part_count, count, expected.bytes);
-        if (!same(s, "step by step", from, expected.bytes, count)) {
+        if (!same(s, "step by step", from, expected.bytes, count))
             return false;
-        }
     }
     return true;
 }
@@ -352,18 +339,15 @@ static bool finishes(struct subject s, const uint8_t *source, uint32_t ranks, si
     static struct buffer nothing, copy;
     static const void *parts[RANKS_MAX];
     uint8_t *to = result.bytes + GUARD_BYTES;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         put(nothing.bytes, i, size, pccl_datatype_is_float(s.type) ? special(s.type, 1) : 0);
-    }
-    for (uint32_t part = 0; part < ranks; part++) {
+    for (uint32_t part = 0; part < ranks; part++)
         parts[part] = part == 0 ? source : nothing.bytes;
-    }
     pccl_reduce_all(s.type, PCCL_AVG, parts, ranks, count, expected.bytes);
     memset(result.bytes, GUARD, count * size + 2 * GUARD_BYTES);
     pccl_combine_step(s.kernels, &step, to, source, nothing.bytes, count);
-    if (!same(s, "finished apart", to, expected.bytes, count)) {
+    if (!same(s, "finished apart", to, expected.bytes, count))
         return false;
-    }
     if (!untouched(result.bytes) || !untouched(to + count * size)) {
         printf("%s %s: more was written\n", s.kernels->name, pccl_datatype_name(s.type));
         return false;
@@ -382,16 +366,14 @@ static bool the_end_of(struct subject s)
 {
     static const uint32_t ranks[] = {1, 2, 3, 5, 7, 10, 100, 127, 128, 129, 255, 256, 257, 300};
     struct pccl_prng prng;
-    if (s.reduction != PCCL_AVG) {
+    if (s.reduction != PCCL_AVG)
         return true;
-    }
     pccl_prng_seed(&prng, 5);
     for (size_t i = 0; i < PCCL_COUNT_OF(ranks); i++) {
         const size_t count = i % 2 == 0 ? 3001 : 131;
         fill(&prng, s.type, left.bytes + i, count);
-        if (!finishes(s, left.bytes + i, ranks[i], count)) {
+        if (!finishes(s, left.bytes + i, ranks[i], count))
             return false;
-        }
     }
     return true;
 }
@@ -411,9 +393,8 @@ static bool integers_divide_of(struct subject s)
                                      256, 257, 32767, 65535, 16777216, 16777217, 2147483647, 2147483648, 4294967295};
     const size_t size = pccl_datatype_bytes(s.type), count = size <= 2 ? 65536 : 8192;
     const bool is_signed = s.type == PCCL_I8 || s.type == PCCL_I16 || s.type == PCCL_I32 || s.type == PCCL_I64;
-    if (pccl_datatype_is_float(s.type) || s.reduction != PCCL_AVG) {
+    if (pccl_datatype_is_float(s.type) || s.reduction != PCCL_AVG)
         return true;
-    }
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 6);
     fill(&prng, s.type, left.bytes, count);
@@ -433,9 +414,8 @@ static bool integers_divide_of(struct subject s)
         const struct pccl_step step = {
             .datatype = s.type, .from = s.type, .to = s.type, .reduction = PCCL_AVG, .ranks = ranks[r]};
         pccl_combine_step(s.kernels, &step, result.bytes, left.bytes, right.bytes, count);
-        if (!same(s, "divided", result.bytes, expected.bytes, count)) {
+        if (!same(s, "divided", result.bytes, expected.bytes, count))
             return false;
-        }
     }
     return true;
 }
@@ -482,9 +462,8 @@ static bool conversions(const struct pccl_kernels *kernels)
                 put(expected.bytes, i, 2, narrow(wide[i]));
             }
             kernels->narrow[type](result.bytes + 1, wide, COUNT);
-            if (!same(s, "narrowed", result.bytes + 1, expected.bytes, COUNT)) {
+            if (!same(s, "narrowed", result.bytes + 1, expected.bytes, COUNT))
                 return false;
-            }
         }
     }
     return true;
@@ -519,13 +498,11 @@ static bool narrow_conversions(const struct pccl_kernels *kernels)
                 float_of(i < 256 * STEPS ? bits + steps[i / 256]
                                          : (uint32_t)pccl_prng_u64(&prng) & (i % 2 != 0 ? 0xbfffffff : 0xffffffff));
         }
-        for (uint32_t i = 0; i < COUNT; i++) {
+        for (uint32_t i = 0; i < COUNT; i++)
             expected.bytes[i] = e4m3fn ? pccl_f32_to_f8_e4m3fn(wide[i]) : pccl_f32_to_f8_e5m2(wide[i]);
-        }
         kernels->narrow[type](result.bytes + 1, wide, COUNT);
-        if (!same(s, "narrowed", result.bytes + 1, expected.bytes, COUNT)) {
+        if (!same(s, "narrowed", result.bytes + 1, expected.bytes, COUNT))
             return false;
-        }
     }
     return true;
 }
@@ -538,9 +515,8 @@ static bool scales_of(struct subject s)
     static struct buffer factor;
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 12);
-    if (s.reduction != PCCL_PREMUL_SUM) {
+    if (s.reduction != PCCL_PREMUL_SUM)
         return true;
-    }
     for (size_t i = 0; i < PCCL_COUNT_OF(factors); i++) {
         const size_t count = i % 2 == 0 ? 3001 : 131;
         const double wide = s.type == PCCL_F64 ? factors[i] : (double)(float)factors[i];
@@ -584,9 +560,8 @@ static bool scales_of(struct subject s)
         }
         memcpy(to, left.bytes + i, count * size);
         pccl_scale(s.kernels, s.type, to, to, count, factors[i]);
-        if (!same(s, "scaled in place", to, expected.bytes, count)) {
+        if (!same(s, "scaled in place", to, expected.bytes, count))
             return false;
-        }
     }
     return true;
 }
@@ -707,9 +682,8 @@ static bool digests(const struct pccl_kernels *kernels)
     const struct pccl_kernels *scalar = pccl_kernels_variant(0, &(uint32_t){0});
     struct pccl_prng prng;
     pccl_prng_seed(&prng, 5);
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)pccl_prng_u64(&prng);
-    }
     for (size_t length = 0; length < sizeof bytes - 64; length += length < 1100 ? 1 : 977) {
         uint64_t got[2], want[2];
         pccl_digest_128(kernels, bytes + length % 64, length, got);
@@ -726,9 +700,8 @@ static bool digests(const struct pccl_kernels *kernels)
 static bool is_hash(const uint8_t hash[PCCL_SHA256_BYTES], const char *want)
 {
     char got[2 * PCCL_SHA256_BYTES + 1];
-    for (size_t i = 0; i < PCCL_SHA256_BYTES; i++) {
+    for (size_t i = 0; i < PCCL_SHA256_BYTES; i++)
         snprintf(got + 2 * i, 3, "%02x", hash[i]);
-    }
     return strcmp(got, want) == 0;
 }
 
@@ -768,9 +741,8 @@ static bool hashes(const struct pccl_kernels *kernels)
             return false;
         }
     }
-    for (size_t i = 0; i + 1 < sizeof bytes; i++) {
+    for (size_t i = 0; i + 1 < sizeof bytes; i++)
         bytes[i + 1] = (uint8_t)(i * 7 + i / 251);
-    }
     for (size_t i = 0; i < PCCL_COUNT_OF(bulks); i++) {
         pccl_bulk_hash(kernels, bytes + 1, bulks[i].length, hash);
         if (!is_hash(hash, bulks[i].hash)) {
@@ -863,9 +835,8 @@ static bool run_kernels_check(const struct kernels_check *check)
     const struct pccl_kernels *kernels;
     bool all_well = true;
     for (uint32_t i = 0; (kernels = kernels_here(i)) != NULL; i++) {
-        if (!check->run(kernels)) {
+        if (!check->run(kernels))
             all_well = false;
-        }
     }
     return all_well;
 }

@@ -31,9 +31,8 @@ int main(int argc, char **argv)
     printf("TEST_SAMPLE=%zu\n", sample);
     int failed = !check_bits();
     for (size_t i = 0; i < PCCL_COUNT_OF(kernels_checks); i++) {
-        if (!all && (i + sample) % 3 != 0) {
+        if (!all && (i + sample) % 3 != 0)
             continue;
-        }
         bool passed = all ? run_kernels_check(&kernels_checks[i]) : kernels_checks[i].run(chosen);
         printf("%s: %s\n", kernels_checks[i].name, passed ? "ok" : "FAILED");
         failed += !passed;

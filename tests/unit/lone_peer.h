@@ -27,62 +27,25 @@ struct world {
 };
 
 static void on_nothing(void *context) { (void)context; }
-static void on_send(void *context, const uint8_t *bytes, size_t length)
-{
-    (void)context;
-    (void)bytes;
-    (void)length;
-}
+static void on_send(void *context, const uint8_t *bytes, size_t length) {}
 static void on_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                          const struct pccl_address *candidates, uint32_t count)
 {
-    (void)peer;
-    (void)ticket;
-    (void)candidates;
-    (void)count;
     ((struct world *)context)->dials++;
 }
-static void on_cut_link(void *context, const struct pccl_id *peer, uint64_t number)
-{
-    (void)context;
-    (void)peer;
-    (void)number;
-}
+static void on_cut_link(void *context, const struct pccl_id *peer, uint64_t number) {}
 
-static void on_close_link(void *context, const struct pccl_id *peer, bool incoming)
-{
-    (void)context;
-    (void)peer;
-    (void)incoming;
-}
+static void on_close_link(void *context, const struct pccl_id *peer, bool incoming) {}
 static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
 {
     struct world *w = context;
-    (void)value;
     w->calls_done[call]++;
     w->call_status[call] = status;
 }
-static void on_op_decided(void *context, struct pccl_peer_op *op)
-{
-    (void)op;
-    ((struct world *)context)->decisions++;
-}
-static void on_op_start(void *context, struct pccl_peer_op *op)
-{
-    (void)op;
-    ((struct world *)context)->starts++;
-}
-static void on_op_stop(void *context, struct pccl_peer_op *op)
-{
-    (void)op;
-    ((struct world *)context)->stops++;
-}
-static void on_ring_changed(void *context, const struct pccl_id *ring, uint32_t count)
-{
-    (void)context;
-    (void)ring;
-    (void)count;
-}
+static void on_op_decided(void *context, struct pccl_peer_op *op) { ((struct world *)context)->decisions++; }
+static void on_op_start(void *context, struct pccl_peer_op *op) { ((struct world *)context)->starts++; }
+static void on_op_stop(void *context, struct pccl_peer_op *op) { ((struct world *)context)->stops++; }
+static void on_ring_changed(void *context, const struct pccl_id *ring, uint32_t count) {}
 static void on_described(void *context, const struct pccl_bytes *text)
 {
     struct world *w = context;
@@ -92,8 +55,6 @@ static void on_described(void *context, const struct pccl_bytes *text)
 static void on_log(void *context, enum pccl_log_level level, const char *line)
 {
     struct world *w = context;
-    (void)level;
-    (void)line;
     if (w->breaks) {
         w->breaks = false;
         longjmp(w->broken, 1);

@@ -23,11 +23,7 @@
  */
 enum { LOOPBACK_HANG_MS = 120000 };
 
-static void loopback_hangs(uv_timer_t *timer)
-{
-    (void)timer;
-    fail_msg("nothing happened");
-}
+static void loopback_hangs(uv_timer_t *timer) { fail_msg("nothing happened"); }
 
 /* Runs the loop until *condition is true. */
 static inline void loopback_until(uv_loop_t *loop, const bool *condition)
@@ -59,6 +55,22 @@ static inline void loopback_end(uv_loop_t *loop)
     uv_run(loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(loop), 0);
 }
+
+/* Check that events of the fixture are not within each other. */
+static inline void loopback_enter(const void *owner, const void *fixture, int *depth)
+{
+    assert_ptr_equal(owner, fixture);
+    assert_int_equal((*depth)++, 0);
+}
+
+static inline void loopback_leave(const void *owner, const void *fixture, int *depth)
+{
+    assert_ptr_equal(owner, fixture);
+    assert_int_equal(--*depth, 0);
+}
+
+/* Handles a frame that the test ignores. */
+static inline void loopback_ignore(struct pccl_connection *connection, const struct pccl_frame *frame) {}
 
 /* A blocking listener of the system, for tests that need the other side bare. */
 static inline int loopback_listen(uint16_t *port)

@@ -139,6 +139,16 @@ static inline void read_some(struct end *end)
         end->failed = got;
 }
 
+/* Lets the ends that have not failed read. Returns false if both have failed. */
+static inline bool read_both(struct fixture *f)
+{
+    if (!f->server.failed)
+        read_some(&f->server);
+    if (!f->client.failed)
+        read_some(&f->client);
+    return !f->client.failed || !f->server.failed;
+}
+
 /* Both ends send these numbers of bytes, until all have arrived or an end detects that it has failed. */
 static inline void exchange(struct fixture *f, size_t to_server, size_t to_client)
 {
@@ -147,11 +157,7 @@ static inline void exchange(struct fixture *f, size_t to_server, size_t to_clien
     for (int turn = 0; turn < TURNS_MAX; turn++) {
         write_some(&f->client, bytes, to_server);
         write_some(&f->server, bytes, to_client);
-        if (!f->server.failed)
-            read_some(&f->server);
-        if (!f->client.failed)
-            read_some(&f->client);
-        if (f->client.failed && f->server.failed)
+        if (!read_both(f))
             return;
         if (f->server.received == to_server && f->client.received == to_client &&
             !pccl_secure_is_sending(f->client.secure) && !pccl_secure_is_sending(f->server.secure)) {

@@ -66,6 +66,10 @@ static inline void test_assert_handler(const char *file, int line, const char *e
     abort();
 }
 
+/* Ends the program at a broken invariant, from its beginning on. */
+#define HANDLE_ASSERTS                                                                                                 \
+    __attribute__((constructor)) static void handle_asserts(void) { pccl_set_assert_handler(test_assert_handler); }
+
 /*
  * Prints a figure that no test judges, because it depends on how busy the machine is; like
  * harness.figure of tests/e2e, for bench/figures.py.

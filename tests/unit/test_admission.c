@@ -12,16 +12,8 @@
 static struct pccl_connection *reached;
 static bool dialed, ended;
 
-static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
-{
-    (void)connection;
-    (void)frame;
-}
-
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
-    (void)how;
-    (void)reason;
     pccl_connection_close(connection, 0);
     ended = true;
 }
@@ -29,10 +21,7 @@ static void on_ended(struct pccl_connection *connection, enum pccl_connection_en
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                       const struct pccl_text *reason)
 {
-    static const struct pccl_connection_events events = {.received = on_received, .ended = on_ended};
-    (void)context;
-    (void)how;
-    (void)reason;
+    static const struct pccl_connection_events events = {.received = loopback_ignore, .ended = on_ended};
     assert_non_null(connection);
     connection->events = &events;
     reached = connection;

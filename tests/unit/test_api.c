@@ -12,11 +12,7 @@
 
 /* ---- shared by the tests ---- */
 
-static int init(void **state)
-{
-    (void)state;
-    return pcclInit();
-}
+static int init(void **state) { return pcclInit(); }
 
 static int start_two(void **state) { return start_world(state, 2, "8192"); }
 
@@ -163,15 +159,10 @@ int __wrap_uv_async_send(uv_async_t *async)
     return __real_uv_async_send(async);
 }
 
-static void on_signal(int number)
-{
-    (void)number;
-    (void)pcclInterruptMaster(interrupted);
-}
+static void on_signal(int number) { (void)pcclInterruptMaster(interrupted); }
 
 static void send_signals(void *argument)
 {
-    (void)argument;
     for (int i = 0; i < 100; i++) {
         assert_int_equal(pthread_kill(told, i % 2 == 0 ? SIGUSR1 : SIGUSR2), 0);
         be_held_up(1);

@@ -76,7 +76,6 @@ static void check_refusals(pcclComm_t *comm)
 
 static int initialize(void **state)
 {
-    (void)state;
     assert_int_equal(pcclCloseCommunicator(NULL), pcclNotInitialized);
     return pcclInit() == pcclSuccess ? 0 : -1;
 }

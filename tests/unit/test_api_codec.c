@@ -1,6 +1,6 @@
 /* pcclCreateCodec and pcclMeasureCodec: the codecs that exist, and the error that they report. */
 #include "unit.h"
-#include "pccl.h"
+#include "api_support.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,13 +16,6 @@ static pcclQuantizationOptions_t codec_of(pcclQuantizationAlgorithm_t format, ui
     assert_int_equal(pcclCreateCodec(&params, &codec), pcclSuccess);
     assert_int_equal(codec.algorithm, format);
     return codec;
-}
-
-static void is_refused(pcclResult_t result, const char *words)
-{
-    assert_int_equal(result, pcclInvalidArgument);
-    if (strstr(pcclGetLastError(NULL), words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", pcclGetLastError(NULL), words);
 }
 
 TEST(codecs_that_there_are_not)

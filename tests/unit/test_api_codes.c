@@ -240,11 +240,7 @@ TEST(test_error_strings)
     assert_string_equal(pcclGetErrorString((pcclResult_t)-1), pcclGetErrorString((pcclResult_t)(pcclDrained + 1)));
 }
 
-static void *read_last_error(void *argument)
-{
-    (void)argument;
-    return (void *)(uintptr_t)(pcclGetLastError(NULL)[0] == 0);
-}
+static void *read_last_error(void *argument) { return (void *)(uintptr_t)(pcclGetLastError(NULL)[0] == 0); }
 
 TEST(test_last_error_is_of_the_thread)
 {
@@ -261,7 +257,6 @@ TEST(test_last_error_is_of_the_thread)
 
 static void count_lines(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
-    (void)level;
     assert_true(subsystem[0] != 0 && message[0] != 0 && strchr(message, '\n') == NULL);
     __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
 }

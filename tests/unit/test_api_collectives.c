@@ -43,13 +43,6 @@ struct launched {
     int32_t *input[PEERS], *result[PEERS];
 };
 
-static pcclCollectiveOptions_t tagged(uint64_t tag)
-{
-    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    options.tag = tag;
-    return options;
-}
-
 static void release(struct world *world, struct launched *launched)
 {
     for (int i = 0; i < world->count; i++) {

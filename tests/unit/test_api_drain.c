@@ -7,11 +7,7 @@
 
 static pcclComm_t *handled; /* by the handler of signals */
 
-static void on_signal(int number)
-{
-    (void)number;
-    (void)pcclDrain(handled);
-}
+static void on_signal(int number) { (void)pcclDrain(handled); }
 
 static void handle_signals(pcclComm_t *comm)
 {

@@ -29,13 +29,6 @@ static void must_be(const int32_t *found, size_t count, size_t which)
         assert_int_equal(found[i], value(which, i));
 }
 
-static pcclCollectiveOptions_t tagged(uint64_t tag)
-{
-    pcclCollectiveOptions_t options = PCCL_COLLECTIVE_OPTIONS_INIT;
-    options.tag = tag;
-    return options;
-}
-
 static pcclAsyncReduceOp_t launch_send(struct world *world, uint32_t from, uint32_t to, const int32_t *buffer,
                                        size_t count)
 {

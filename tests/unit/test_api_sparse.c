@@ -1,18 +1,11 @@
 /* pcclPackSparse and its companions: wrong arguments, and that nothing is written after them. */
 #include "unit.h"
-#include "pccl.h"
+#include "api_support.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { COUNT = PCCL_SPARSE_CHUNK + 300, KEPT = 100, BYTES = 8 + 175 + 8 + 14 };
-
-static void is_refused(pcclResult_t result, const char *words)
-{
-    assert_int_equal(result, pcclInvalidArgument);
-    if (strstr(pcclGetLastError(NULL), words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", pcclGetLastError(NULL), words);
-}
 
 TEST(floats_come_and_stay)
 {

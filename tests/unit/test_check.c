@@ -13,39 +13,16 @@
 
 /* ---- a master with its first member, and a peer that waits in another group ---- */
 
-static void on_send(void *context, pccl_conn conn, const uint8_t *bytes, size_t length)
-{
-    (void)context;
-    (void)conn;
-    (void)bytes;
-    (void)length;
-}
-static void on_conn(void *context, pccl_conn conn)
-{
-    (void)context;
-    (void)conn;
-}
-static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
-{
-    (void)context;
-    (void)level;
-    (void)line;
-    (void)fields;
-}
+static void on_send(void *context, pccl_conn conn, const uint8_t *bytes, size_t length) {}
+static void on_conn(void *context, pccl_conn conn) {}
+static void on_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields) {}
 static bool on_probe(void *context, const struct pccl_id *peer, const struct pccl_id *lineage,
                      const struct pccl_id *ticket, const struct pccl_address *address)
 {
     (void)context, (void)ticket;
-    (void)peer;
-    (void)lineage;
-    (void)address;
     return true;
 }
-static void on_stop_solving(void *context, uint64_t ticket)
-{
-    (void)context;
-    (void)ticket;
-}
+static void on_stop_solving(void *context, uint64_t ticket) {}
 
 static const struct pccl_master_effects master_effects = {.send = on_send,
                                                           .accept = on_conn,
@@ -120,25 +97,9 @@ TEST(master_rules)
 /* ---- a peer that connects ---- */
 
 static void on_nothing(void *context) { (void)context; }
-static void on_bytes(void *context, const uint8_t *bytes, size_t length)
-{
-    (void)context;
-    (void)bytes;
-    (void)length;
-}
-static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
-{
-    (void)context;
-    (void)call;
-    (void)status;
-    (void)value;
-}
-static void on_peer_log(void *context, enum pccl_log_level level, const char *line)
-{
-    (void)context;
-    (void)level;
-    (void)line;
-}
+static void on_bytes(void *context, const uint8_t *bytes, size_t length) {}
+static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value) {}
+static void on_peer_log(void *context, enum pccl_log_level level, const char *line) {}
 
 static const struct pccl_peer_effects peer_effects = {.dial_master = on_nothing,
                                                       .close_master = on_nothing,

@@ -78,14 +78,12 @@ static void end(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     begin(pccl_heap());
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     end();
     return 0;
 }
@@ -485,7 +483,6 @@ struct stingy {
 static void *stingy_resize(void *context, void *block, size_t old_bytes, size_t new_bytes)
 {
     struct stingy *stingy = context;
-    (void)old_bytes;
     if (new_bytes == 0) {
         free(block);
         return NULL;

@@ -30,32 +30,15 @@ static struct fixture {
     int depth;
 } f;
 
-static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
-{
-    (void)connection;
-    (void)frame;
-}
-
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
-    (void)connection;
-    (void)how;
-    (void)reason;
 }
 
-static const struct pccl_connection_events events = {.received = on_received, .ended = on_ended};
+static const struct pccl_connection_events events = {.received = loopback_ignore, .ended = on_ended};
 
-static void on_enter(void *owner)
-{
-    assert_ptr_equal(owner, &f);
-    assert_int_equal(f.depth++, 0);
-}
+static void on_enter(void *owner) { loopback_enter(owner, &f, &f.depth); }
 
-static void on_leave(void *owner)
-{
-    assert_ptr_equal(owner, &f);
-    assert_int_equal(--f.depth, 0);
-}
+static void on_leave(void *owner) { loopback_leave(owner, &f, &f.depth); }
 
 static void on_done(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                     const struct pccl_text *reason)
@@ -467,17 +450,11 @@ static void on_hello(struct pccl_connection *connection, const struct pccl_frame
         pccl_dialer_cancel(host.canceled);
 }
 
-static void on_accepted(void *owner, struct pccl_connection *connection)
-{
-    (void)owner;
-    (void)connection;
-}
+static void on_accepted(void *owner, struct pccl_connection *connection) {}
 
 static void on_host_ended(struct pccl_connection *connection, enum pccl_connection_end how,
                           const struct pccl_text *reason)
 {
-    (void)how;
-    (void)reason;
     pccl_connection_close(connection, 0);
 }
 
@@ -573,8 +550,6 @@ TEST(a_pipe_is_handed_over_if_it_was_offered)
 static bool tell_ticket(void *context, const struct pccl_id *from, const struct pccl_id *to, struct pccl_id *ticket)
 {
     const struct pccl_id self = peer(7);
-    (void)context;
-    (void)from;
     *ticket = (struct pccl_id){{0}}; /* as in a hello without one */
     return pccl_id_equal(to, &self);
 }

@@ -13,6 +13,8 @@
 
 #include <time.h>
 
+HANDLE_ASSERTS
+
 enum { MEMBERS_MAX = 8, CROWD = PCCL_PEERS_MAX };
 
 /* ---- one election, reported by peer instead of by position ---- */
@@ -180,18 +182,21 @@ static void plain_shares(const struct pccl_ballot *members, uint32_t count, uint
     }
 }
 
+static bool judge(struct verdict *verdict, enum reason reason)
+{
+    verdict->expelled = reason != STAYS;
+    if (reason != STAYS)
+        pccl_text_add(&verdict->reason, reason_words[reason]);
+    return reason != STAYS;
+}
+
 /* Compares only the beginning of the reason. */
 static struct result plain_elect(const struct pccl_ballot *members, uint32_t count, uint64_t next)
 {
     struct result plain = {.end = PCCL_EXPELS, .winner = MEMBERS_MAX};
     bool any = false;
-    for (uint32_t i = 0; i < count; i++) {
-        enum reason reason = early_reason(members, count, next, i);
-        plain.verdicts[i].expelled = reason != STAYS;
-        if (reason != STAYS)
-            pccl_text_add(&plain.verdicts[i].reason, reason_words[reason]);
-        any = any || reason != STAYS;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        any = judge(&plain.verdicts[i], early_reason(members, count, next, i)) || any;
     if (any)
         return plain;
     plain.revision = plain_revision(members, count, next);
@@ -200,13 +205,8 @@ static struct result plain_elect(const struct pccl_ballot *members, uint32_t cou
         plain.end = PCCL_NONE_ELECTED;
         return plain;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        enum reason reason = late_reason(&members[i], &members[plain.winner]);
-        plain.verdicts[i].expelled = reason != STAYS;
-        if (reason != STAYS)
-            pccl_text_add(&plain.verdicts[i].reason, reason_words[reason]);
-        any = any || reason != STAYS;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        any = judge(&plain.verdicts[i], late_reason(&members[i], &members[plain.winner])) || any;
     if (any)
         return plain;
     plain.end = PCCL_ELECTED;
@@ -669,10 +669,4 @@ TEST(test_a_crowd)
     elect_in_a_crowd(2, 2);
     elect_in_a_crowd(64, 64);
     elect_in_a_crowd(CROWD, CROWD);
-}
-
-int main(void)
-{
-    pccl_set_assert_handler(test_assert_handler);
-    return unit_run(NULL, NULL);
 }

@@ -20,14 +20,12 @@ static struct world world;
 
 static int end(void **state)
 {
-    (void)state;
     world_end(&world);
     return 0;
 }
 
 static int begin_two(void **state)
 {
-    (void)state;
     world_begin(&world, 2, 1);
     return 0;
 }

@@ -17,7 +17,6 @@ static void hand_over(struct pccl_connection *connection, const struct pccl_fram
     struct pccl_msg ok = {.type = PCCL_MSG_link_ok,
                           .as.link_ok = {.version = PCCL_PROTOCOL_VERSION, .peer = f->node.id}};
     struct pccl_handover handover;
-    (void)frame;
     assert_false(f->handed_over);
     pccl_connection_send_message(connection, &ok);
     f->handed_over = pccl_connection_detach(connection, &handover);
@@ -29,8 +28,6 @@ static void hand_over(struct pccl_connection *connection, const struct pccl_fram
 static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
 {
     struct fixture *f = connection->owner;
-    (void)how;
-    (void)reason;
     f->ended = true;
 }
 

@@ -196,7 +196,6 @@ TEST(a_half_sent_segment_of_a_stopped_operation_is_filled_up)
 static void until_read(const struct scene *scene, int bare)
 {
     int unsent = 1;
-    (void)scene;
     uint64_t limit = uv_hrtime() + LOOPBACK_HANG_MS * UINT64_C(1000000);
     while (unsent > 0 && uv_hrtime() < limit) {
         assert_int_equal(ioctl(bare, TIOCOUTQ, &unsent), 0);

@@ -45,9 +45,8 @@ TEST(each_family_fails_in_its_own_way)
     assert_int_equal(PCCL_COUNT_OF(expected), PCCL_FAMILIES);
     for (size_t i = 0; i < PCCL_COUNT_OF(expected); i++) {
         enum pccl_family family = expected[i].family;
-        for (size_t k = 0; k < PCCL_COUNT_OF(losses); k++) {
+        for (size_t k = 0; k < PCCL_COUNT_OF(losses); k++)
             assert_int_equal(pccl_errors_result(family, losses[k], false), expected[i].lost);
-        }
         assert_int_equal(pccl_errors_result(family, PCCL_SYSTEM, false), expected[i].system);
         assert_int_equal(pccl_errors_result(family, PCCL_ARGUMENT, false), pcclInvalidArgument);
         assert_int_equal(pccl_errors_result(family, PCCL_USAGE, true), pcclInvalidUsage);
@@ -90,9 +89,8 @@ TEST(every_code_has_its_own_text)
         const char *text = pccl_errors_text((pcclResult_t)a);
         assert_true(strlen(text) > 3);
         assert_string_not_equal(text, pccl_errors_text((pcclResult_t)999));
-        for (int b = 0; b < a; b++) {
+        for (int b = 0; b < a; b++)
             assert_string_not_equal(text, pccl_errors_text((pcclResult_t)b));
-        }
     }
     assert_string_equal(pccl_errors_text((pcclResult_t)999), "unknown result code");
     assert_string_equal(pccl_errors_text((pcclResult_t)-1), "unknown result code");

@@ -66,14 +66,12 @@ static void hear(uint32_t from, uint64_t stripe, uint32_t step, uint32_t length)
 
 static int set_up(void **state)
 {
-    (void)state;
     be_alone_with(elements_of(3, 2), &long_ring, &roomy);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     end_alone();
     return 0;
 }
@@ -625,13 +623,7 @@ static void expect_mismatch(uint32_t from, struct pccl_msg data, bool before)
     pccl_exchange_received(mine(), &arrival);
     if (before)
         start_alone();
-    assert_true(alone.job.failed);
-    assert_int_equal(alone.job.class, PCCL_CLASS_MISMATCH);
-    struct pccl_text id;
-    for (uint32_t rank = 0; rank <= from; rank += from) {
-        pccl_text_format(&id, "peer %s", pccl_id_str(&alone.world.ring[rank]));
-        assert_non_null(strstr(alone.job.reason.bytes, id.bytes));
-    }
+    alone_must_differ_from(from);
     assert_int_equal(send_all(0), 0);
     end_alone();
 }

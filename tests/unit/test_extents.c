@@ -13,7 +13,6 @@ static const struct pccl_extents several = {memory + 8, list, 3};
 
 static int clear(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof memory; i++)
         memory[i] = (uint8_t)i;
     return 0;

@@ -517,7 +517,6 @@ static struct large large;
 
 static void large_send(void *context, uint32_t donor, const struct pccl_msg *msg)
 {
-    (void)context;
     assert_true(large.count[donor] < LARGE_QUEUE);
     large.queue[donor][(large.first[donor] + large.count[donor]++) % LARGE_QUEUE] = msg->as.state_want;
     large.sent++;

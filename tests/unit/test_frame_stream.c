@@ -375,7 +375,6 @@ static uint64_t only_seed, running_seed;
 
 static int say_seed(void **state)
 {
-    (void)state;
     if (running_seed > 0)
         print_message("the last seed was %llu\n", (unsigned long long)running_seed);
     return 0;

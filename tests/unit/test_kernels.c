@@ -15,21 +15,18 @@ static void check_holds(void **state) { assert_true(run_kernels_check(*state)); 
 
 static void bits_are_the_same_on_all_systems(void **state)
 {
-    (void)state;
     assert_true(run_kernels_check(&(struct kernels_check){"bits", bits_are_those_of_the_table}));
 }
 
 static void the_best_that_the_processor_can_run_is_chosen(void **state)
 {
-    (void)state;
     const struct pccl_kernels *kernels;
     uint32_t features = 0;
     assert_string_equal(pccl_kernels_name(pccl_kernels_for(0)), "scalar");
     assert_ptr_equal(pccl_kernels_for(0), pccl_kernels_variant(0, &features));
     assert_int_equal(features, 0);
-    for (uint32_t i = 0; (kernels = pccl_kernels_variant(i, &features)) != NULL; i++) {
+    for (uint32_t i = 0; (kernels = pccl_kernels_variant(i, &features)) != NULL; i++)
         assert_ptr_equal(pccl_kernels_for(features), kernels);
-    }
 #if defined(__x86_64__)
     assert_string_equal(pccl_kernels_name(pccl_kernels_for(PCCL_CPU_NEON)), "scalar");
     assert_string_equal(pccl_kernels_name(pccl_kernels_for(PCCL_CPU_AVX2 | PCCL_CPU_NEON)), "avx2");
@@ -39,11 +36,7 @@ static void the_best_that_the_processor_can_run_is_chosen(void **state)
 #endif
 }
 
-static void no_variant_is_left_out(void **state)
-{
-    (void)state;
-    assert_true(all_variants_were_run());
-}
+static void no_variant_is_left_out(void **state) { assert_true(all_variants_were_run()); }
 
 int main(void)
 {

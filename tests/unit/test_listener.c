@@ -25,33 +25,9 @@ static struct fixture {
     int depth;
 } f;
 
-static void on_enter(void *owner)
-{
-    assert_ptr_equal(owner, &f);
-    assert_int_equal(f.depth++, 0);
-}
+static void on_enter(void *owner) { loopback_enter(owner, &f, &f.depth); }
 
-static void on_leave(void *owner)
-{
-    assert_ptr_equal(owner, &f);
-    assert_int_equal(--f.depth, 0);
-}
-
-static void on_received(struct pccl_connection *connection, const struct pccl_frame *frame)
-{
-    (void)connection;
-    (void)frame;
-}
-
-static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
-{
-    assert_ptr_equal(connection->owner, &f);
-    (void)reason;
-    f.ended++;
-    f.one_ended = true;
-    f.how = how;
-    pccl_connection_close(connection, 0);
-}
+static void on_leave(void *owner) { loopback_leave(owner, &f, &f.depth); }
 
 static void on_accepted(void *owner, struct pccl_connection *connection)
 {
@@ -94,8 +70,17 @@ static void on_crowded_out(void *owner, struct pccl_connection *connection)
     pccl_connection_send(connection, word, sizeof word);
 }
 
+static void on_ended(struct pccl_connection *connection, enum pccl_connection_end how, const struct pccl_text *reason)
+{
+    assert_ptr_equal(connection->owner, &f);
+    f.ended++;
+    f.one_ended = true;
+    f.how = how;
+    pccl_connection_close(connection, 0);
+}
+
 static const struct pccl_connection_events events = {
-    .enter = on_enter, .leave = on_leave, .received = on_received, .ended = on_ended};
+    .enter = on_enter, .leave = on_leave, .received = loopback_ignore, .ended = on_ended};
 
 static void begin(void)
 {
@@ -149,14 +134,12 @@ static void end(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     begin();
     return 0;
 }
 
 static int set_up_open(void **state)
 {
-    (void)state;
     begin();
     open_anywhere();
     return 0;
@@ -164,14 +147,12 @@ static int set_up_open(void **state)
 
 static int set_up_keys(void **state)
 {
-    (void)state;
     begin_with_keys();
     return 0;
 }
 
 static int set_up_spare(void **state)
 {
-    (void)state;
     begin();
     f.listener.wants_spare = true;
     f.listener.crowded_out = on_crowded_out;
@@ -181,7 +162,6 @@ static int set_up_spare(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     end();
     return 0;
 }

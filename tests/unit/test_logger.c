@@ -47,7 +47,6 @@ static void write_and_wait(pcclLogLevel_t level, const char *subsystem, const ch
 
 static int quiet(void **state)
 {
-    (void)state;
     pccl_logger_set_callback(NULL, NULL);
     pccl_logger_set_level(PCCL_LOG_WARN);
     return 0;
@@ -158,16 +157,12 @@ struct gate {
 
 static void wait_in_gate(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
-    (void)level;
-    (void)subsystem;
-    (void)message;
     struct gate *gate = user;
     pthread_mutex_lock(&gate->lock);
     gate->entered = true;
     pthread_cond_broadcast(&gate->changed);
-    while (!gate->open) {
+    while (!gate->open)
         pthread_cond_wait(&gate->changed, &gate->lock);
-    }
     pthread_mutex_unlock(&gate->lock);
     atomic_store(&gate->left, true);
 }
@@ -178,9 +173,8 @@ static void shut(struct gate *gate)
     pccl_logger_set_callback(wait_in_gate, gate);
     pccl_logger_write(PCCL_LOG_WARN, "x", "held up");
     pthread_mutex_lock(&gate->lock);
-    while (!gate->entered) {
+    while (!gate->entered)
         pthread_cond_wait(&gate->changed, &gate->lock);
-    }
     pthread_mutex_unlock(&gate->lock);
 }
 
@@ -244,9 +238,6 @@ static pid_t forked;
 
 static void fork_first(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
-    (void)level;
-    (void)subsystem;
-    (void)user;
     if (strcmp(message, "fork") == 0) {
         forked = fork();
         if (forked == 0)
@@ -258,7 +249,6 @@ static void fork_first(pcclLogLevel_t level, const char *subsystem, const char *
 
 static void *log_in_child(void *user)
 {
-    (void)user;
     pccl_logger_write(PCCL_LOG_WARN, "x", "the child's");
     return NULL;
 }
@@ -362,8 +352,6 @@ TEST_IN(a_process_ends_with_a_callback_that_never_returns, quiet, NULL)
 
 static void tell_pipe(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
-    (void)level;
-    (void)subsystem;
     if (write(*(int *)user, message, 1) != 1)
         _exit(1);
 }
@@ -433,7 +421,6 @@ struct target {
 
 static void hit(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
-    (void)level;
     struct target *target = user;
     int lines = strcmp(subsystem, "log") == 0 ? (int)strtoul(message, NULL, 10) : 1; /* or how many were lost */
     atomic_fetch_add(atomic_load(&target->live) ? &target->heard : &target->late, lines);
@@ -441,10 +428,8 @@ static void hit(pcclLogLevel_t level, const char *subsystem, const char *message
 
 static void *log_many(void *user)
 {
-    (void)user;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++)
         pccl_logger_print(PCCL_LOG_WARN, "x", "line %d", i);
-    }
     return NULL;
 }
 
@@ -454,18 +439,16 @@ TEST_IN(no_line_reaches_a_removed_callback, quiet, NULL)
     pthread_t loggers[LOGGERS];
     atomic_store(&targets[0].live, true);
     pccl_logger_set_callback(hit, &targets[0]);
-    for (int i = 0; i < LOGGERS; i++) {
+    for (int i = 0; i < LOGGERS; i++)
         assert_int_equal(pthread_create(&loggers[i], NULL, log_many, NULL), 0);
-    }
     for (int i = 0; i < ROUNDS; i++) {
         struct target *next = &targets[(i + 1) % 2], *before = &targets[i % 2];
         atomic_store(&next->live, true);
         pccl_logger_set_callback(hit, next);
         atomic_store(&before->live, false);
     }
-    for (int i = 0; i < LOGGERS; i++) {
+    for (int i = 0; i < LOGGERS; i++)
         assert_int_equal(pthread_join(loggers[i], NULL), 0);
-    }
     pccl_logger_set_callback(NULL, NULL);
     assert_int_equal(targets[0].late + targets[1].late, 0);
     assert_int_equal(targets[0].heard + targets[1].heard, ROUNDS * LOGGERS);
@@ -559,9 +542,8 @@ TEST_IN(a_full_pipe_does_not_block, quiet, NULL)
     while (write(ends[1], filler, sizeof filler) > 0) {
     }
     assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0); /* blocking from now on */
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         pccl_logger_write(PCCL_LOG_WARN, "peer", "does not fit");
-    }
     restore(kept);
     close(ends[0]);
     close(ends[1]);

@@ -93,11 +93,7 @@ TEST(test_whose_name_it_is)
     assert_int_equal(m.live_blocks, 0);
 }
 
-static bool is_even(const void *context, const struct pccl_id *id)
-{
-    (void)context;
-    return id->bytes[3] % 2 == 0;
-}
+static bool is_even(const void *context, const struct pccl_id *id) { return id->bytes[3] % 2 == 0; }
 
 TEST(test_pruning)
 {

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+HANDLE_ASSERTS
+
 enum { PEERS = 3 };
 
 /* ---- an invented run: two members wait for the third, which is silent; a fourth is a newcomer ---- */
@@ -313,7 +315,6 @@ static void expect_line(const char *text, const char *line)
 
 static bool next_of_metrics(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
 {
-    (void)at;
     pccl_metrics_write(f, print);
     return false;
 }
@@ -519,10 +520,4 @@ TEST(figures_of_a_machine)
     assert_int_equal(memory.live_blocks, 0);
     pccl_master_destroy(master);
     assert_int_equal(own.live_blocks, 0);
-}
-
-int main(void)
-{
-    pccl_set_assert_handler(test_assert_handler);
-    return unit_run(NULL, NULL);
 }

@@ -16,7 +16,6 @@ extern char **environ;
 
 static int forget_environment(void **state)
 {
-    (void)state;
     for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
         assert_int_equal(pccl_params_describe((size_t)i, &info), PCCL_OK);
@@ -27,9 +26,8 @@ static int forget_environment(void **state)
 
 static void assert_words(const struct pccl_text *reason, const char *part)
 {
-    if (strstr(reason->bytes, part) == NULL) {
+    if (strstr(reason->bytes, part) == NULL)
         fail_msg("'%s' does not contain '%s'", reason->bytes, part);
-    }
 }
 
 /* ---- the table ---- */
@@ -249,9 +247,8 @@ TEST_IN(overlong_values_are_refused, forget_environment, NULL)
     static char value[PCCL_PARAM_BYTES_MAX + 2];
     struct pccl_text reason;
     memset(value, 'a', sizeof value - 1);
-    for (int i = 0; i < PCCL_PARAM_COUNT; i++) {
+    for (int i = 0; i < PCCL_PARAM_COUNT; i++)
         assert_int_equal(pccl_params_check((enum pccl_param)i, value, &reason), PCCL_ARGUMENT);
-    }
 }
 
 TEST_IN(bad_variables_name_the_variable, forget_environment, NULL)
@@ -346,12 +343,10 @@ TEST_IN(bad_addresses_are_refused, forget_environment, NULL)
         struct pccl_text reason;
         bool more = true;
         enum pccl_status status = PCCL_OK;
-        for (int items = 0; status == PCCL_OK && more && items < 4; items++) {
+        for (int items = 0; status == PCCL_OK && more && items < 4; items++)
             status = pccl_endpoint_next(&cursor, 1, &endpoint, &more, &reason);
-        }
-        if (status != PCCL_ARGUMENT) {
+        if (status != PCCL_ARGUMENT)
             fail_msg("'%s' was accepted", bad[i]);
-        }
         assert_true(reason.length > 10);
     }
 }
@@ -383,8 +378,6 @@ TEST_IN(unknown_variables_are_reported, forget_environment, NULL)
 
 static void log_to(pcclLogLevel_t level, const char *subsystem, const char *message, void *user)
 {
-    (void)level;
-    (void)subsystem;
     note(user, message);
 }
 

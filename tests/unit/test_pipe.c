@@ -113,7 +113,6 @@ static bool is_closed_later; /* by another thread, like refused descriptors */
 
 static int set_up(void **state)
 {
-    (void)state;
     held_before = held_now();
     is_closed_later = false;
     connect_ends();
@@ -122,7 +121,6 @@ static int set_up(void **state)
 
 static int set_up_agreed(void **state)
 {
-    (void)state;
     held_before = held_now();
     is_closed_later = false;
     begin();
@@ -131,7 +129,6 @@ static int set_up_agreed(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     end();
     if (is_closed_later)
         assert_held_soon(held_before);
@@ -398,7 +395,6 @@ static int of_a_file(size_t bytes)
 static int of_a_socket(size_t bytes)
 {
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)bytes;
     assert_true(made >= 0);
     return made;
 }
@@ -939,7 +935,6 @@ TEST(nobody_moves_the_position_of_another)
 
 static int make_all(void **state)
 {
-    (void)state;
     make_pattern();
     pccl_fork_lock(); /* from now on children close the descriptors that are remembered */
     pccl_fork_unlock();

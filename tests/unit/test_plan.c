@@ -6,6 +6,8 @@
 #include "collective/plan.h"
 #include "unit/support.h"
 
+HANDLE_ASSERTS
+
 /* Positions of at most PARTS_MOST parts: not in the order of the ring. */
 enum { PARTS_MOST = 96 };
 static const uint32_t *mixed(uint32_t ranks)
@@ -162,23 +164,24 @@ static enum pccl_status make_given(enum pccl_collective collective, const uint64
                           plan, &reason);
 }
 
-/* Some are empty, some much longer than others. */
+/* Lengths of parts: some are empty, some much longer than others. */
+static const uint64_t part_lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
+static const struct pccl_cost part_costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
+
 TEST(parts_of_given_lengths_are_cut)
 {
-    static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
-    const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
-    for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
+    for (size_t i = 0; i < PCCL_COUNT_OF(part_lengths); i++)
         for (uint32_t ranks = 2; ranks <= 9; ranks++)
-            for (size_t k = 0; k < PCCL_COUNT_OF(costs); k++) {
-                const uint64_t *starts = starts_of(lengths[i], 3, ranks);
+            for (size_t k = 0; k < PCCL_COUNT_OF(part_costs); k++) {
+                const uint64_t *starts = starts_of(part_lengths[i], 3, ranks);
                 const uint32_t rank = ranks / 2, own = mixed(ranks)[rank];
                 struct pccl_plan plan;
-                assert_int_equal(make_given(PCCL_REDUCE_SCATTER, starts, ranks, rank, &costs[k], &plan), PCCL_OK);
+                assert_int_equal(make_given(PCCL_REDUCE_SCATTER, starts, ranks, rank, &part_costs[k], &plan), PCCL_OK);
                 check_parts(&plan);
-                assert_int_equal(plan.own, lengths[i][own % 3]);
+                assert_int_equal(plan.own, part_lengths[i][own % 3]);
                 assert_true(plan.result_from == starts[own] && plan.input_from == 0);
                 assert_int_equal(plan.own_from, starts[own]);
-                assert_int_equal(make_given(PCCL_ALL_GATHER_V, starts, ranks, rank, &costs[k], &plan), PCCL_OK);
+                assert_int_equal(make_given(PCCL_ALL_GATHER_V, starts, ranks, rank, &part_costs[k], &plan), PCCL_OK);
                 check_parts(&plan);
                 assert_true(plan.input_from == starts[own] && plan.result_from == 0);
                 assert_int_equal(plan.own_from, starts[own]);
@@ -188,15 +191,13 @@ TEST(parts_of_given_lengths_are_cut)
 /* Lengths by pair, in the order of the positions: every element is in one segment, of the right part. */
 TEST(blobs_of_pairs_are_cut)
 {
-    static const uint64_t lengths[][3] = {{0, 1, 0}, {5, 0, 7}, {1 << 20, 0, 3}, {0, 300000, 1}, {64, 64, 64}};
-    const struct pccl_cost costs[] = {{0}, {.rtt_us = 50000}, {.mesh = 1, .rtt_us = 50000}};
-    for (size_t i = 0; i < PCCL_COUNT_OF(lengths); i++)
+    for (size_t i = 0; i < PCCL_COUNT_OF(part_lengths); i++)
         for (uint32_t ranks = 2; ranks <= 9; ranks++)
-            for (size_t k = 0; k < PCCL_COUNT_OF(costs); k++) {
-                const uint64_t *starts = starts_of(lengths[i], 3, ranks * ranks);
+            for (size_t k = 0; k < PCCL_COUNT_OF(part_costs); k++) {
+                const uint64_t *starts = starts_of(part_lengths[i], 3, ranks * ranks);
                 uint64_t next[PARTS_MOST] = {0};
                 struct pccl_plan plan;
-                assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts, ranks, 1, &costs[k], &plan), PCCL_OK);
+                assert_int_equal(make_given(PCCL_ALL_TO_ALL_V, starts, ranks, 1, &part_costs[k], &plan), PCCL_OK);
                 assert_true(plan.input_from == starts[mixed(ranks)[1] * ranks] && plan.own == 0);
                 for (uint64_t stripe = 0; stripe < plan.stripes; stripe++)
                     for (uint32_t number = 0; number < ranks; number++) {
@@ -785,10 +786,4 @@ TEST(bad_descriptors_are_refused)
     assert_int_equal(
         pccl_plan_make(&descriptor, &cost, (struct pccl_seat){.ranks = 2, .root = 2}, NULL, NULL, &plan, &reason),
         PCCL_ARGUMENT);
-}
-
-int main(void)
-{
-    pccl_set_assert_handler(test_assert_handler);
-    return unit_run(NULL, NULL);
 }

@@ -63,11 +63,7 @@ static void open_world(struct world *world, const struct pccl_reactor_events *ev
     assert_int_equal(pccl_reactor_open(&world->reactor, events), 0);
 }
 
-static void hangs(struct pccl_reactor *reactor)
-{
-    (void)reactor;
-    fail_msg("nothing happened");
-}
+static void hangs(struct pccl_reactor *reactor) { fail_msg("nothing happened"); }
 
 /* ---- waking ---- */
 
@@ -266,11 +262,7 @@ TEST(who_is_in_a_hurry_does_not_wait)
     pccl_reactor_close(&world.reactor);
 }
 
-static void count_polls(struct pccl_reactor *reactor, uint64_t received_us)
-{
-    (void)received_us;
-    world_of(reactor)->polls++;
-}
+static void count_polls(struct pccl_reactor *reactor, uint64_t received_us) { world_of(reactor)->polls++; }
 
 /* A loop that never waits again would turn thousands of times. */
 TEST(who_was_in_a_hurry_once_waits_again)
@@ -296,23 +288,14 @@ struct tenants {
     bool channel_released, alarm_closed, worked;
 };
 
-static void on_visit(struct pccl_channel *channel, int ready)
-{
-    (void)channel;
-    (void)ready;
-    fail();
-}
+static void on_visit(struct pccl_channel *channel, int ready) { fail(); }
 
 static void on_released(struct pccl_channel *channel)
 {
     PCCL_CONTAINER_OF(channel, struct tenants, channel)->channel_released = true;
 }
 
-static void on_alarm(struct pccl_alarm *alarm)
-{
-    (void)alarm;
-    fail();
-}
+static void on_alarm(struct pccl_alarm *alarm) { fail(); }
 
 static void on_alarm_closed(uv_handle_t *alarm)
 {
@@ -320,42 +303,21 @@ static void on_alarm_closed(uv_handle_t *alarm)
     tenants->alarm_closed = true;
 }
 
-static void work_slowly(uv_work_t *work)
-{
-    (void)work;
-    stand_still(STILL_US / 10);
-}
+static void work_slowly(uv_work_t *work) { stand_still(STILL_US / 10); }
 
-static void on_worked(uv_work_t *work, int status)
-{
-    (void)status;
-    PCCL_CONTAINER_OF(work, struct tenants, work)->worked = true;
-}
+static void on_worked(uv_work_t *work, int status) { PCCL_CONTAINER_OF(work, struct tenants, work)->worked = true; }
 
-static void on_accepted(void *owner, struct pccl_connection *connection)
-{
-    (void)owner;
-    (void)connection;
-    fail();
-}
+static void on_accepted(void *owner, struct pccl_connection *connection) { fail(); }
 
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
                       const struct pccl_text *reason)
 {
-    (void)context;
-    (void)connection;
-    (void)how;
-    (void)reason;
     fail();
 }
 
 static void on_resolved(void *context, const struct pccl_address *addresses, uint32_t count,
                         const struct pccl_text *reason)
 {
-    (void)context;
-    (void)addresses;
-    (void)count;
-    (void)reason;
     fail();
 }
 
@@ -485,11 +447,7 @@ TEST(who_stops_it_is_not_told_the_time)
     pccl_reactor_close(&world.reactor);
 }
 
-static void break_it(struct pccl_reactor *reactor)
-{
-    (void)reactor;
-    pccl_guard_leave();
-}
+static void break_it(struct pccl_reactor *reactor) { pccl_guard_leave(); }
 
 TEST(a_broken_loop_is_left_in_the_middle)
 {

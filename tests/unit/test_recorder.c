@@ -11,7 +11,6 @@ static struct pccl_id id_of(uint8_t number) { return (struct pccl_id){.bytes = {
 
 static int set_up(void **state)
 {
-    (void)state;
     test_memory_init(&pool);
     return 0;
 }
@@ -19,7 +18,6 @@ static int set_up(void **state)
 /* Frees everything. */
 static int tear_down(void **state)
 {
-    (void)state;
     assert_int_equal(pool.live_blocks, 0);
     return 0;
 }

@@ -31,12 +31,10 @@ static double meaning(uint16_t bits, int exponent_bits, int fraction_bits)
     int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
     double fraction = bits & ((1 << fraction_bits) - 1);
     double sign = bits & 0x8000 ? -1.0 : 1.0;
-    if (exponent == (1 << exponent_bits) - 1) {
+    if (exponent == (1 << exponent_bits) - 1)
         return fraction != 0 ? (double)NAN : sign * (double)INFINITY;
-    }
-    if (exponent == 0) {
+    if (exponent == 0)
         return sign * ldexp(fraction, 1 - bias - fraction_bits);
-    }
     return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
 }
 
@@ -131,9 +129,8 @@ TEST(names_and_sizes)
         assert_int_equal(pccl_datatype_bytes((enum pccl_datatype)i), sizes[i]);
         assert_string_equal(pccl_datatype_name((enum pccl_datatype)i), names[i]);
     }
-    for (int i = 0; i < PCCL_REDUCE_OPS; i++) {
+    for (int i = 0; i < PCCL_REDUCE_OPS; i++)
         assert_string_equal(pccl_reduce_op_name((enum pccl_reduce_op)i), reductions[i]);
-    }
     assert_int_equal(pccl_datatype_bytes(PCCL_DATATYPES), 0);
     assert_string_equal(pccl_datatype_name(PCCL_DATATYPES), "?");
     assert_string_equal(pccl_reduce_op_name(PCCL_REDUCE_OPS), "?");
@@ -294,9 +291,8 @@ struct parts {
 static void fill(struct parts *parts, struct pccl_prng *prng)
 {
     for (int part = 0; part < PARTS_MAX; part++) {
-        for (size_t i = 0; i < sizeof parts->bytes[part]; i++) {
+        for (size_t i = 0; i < sizeof parts->bytes[part]; i++)
             parts->bytes[part][i] = (uint8_t)pccl_prng_u64(prng);
-        }
         parts->pointers[part] = parts->bytes[part] + 1 + part % 2 * 2;
     }
 }
@@ -316,9 +312,8 @@ TEST(integers_wrap_and_divide_at_the_end)
                 pccl_reduce_all(integers[t], (enum pccl_reduce_op)op, parts.pointers, count, ELEMENTS, result + 1);
                 for (size_t i = 0; i < ELEMENTS; i++) {
                     wide values[PARTS_MAX];
-                    for (uint32_t part = 0; part < count; part++) {
+                    for (uint32_t part = 0; part < count; part++)
                         values[part] = load((const uint8_t *)parts.pointers[part] + i * size, integers[t]);
-                    }
                     wide expected = expected_integer(integers[t], (enum pccl_reduce_op)op, values, count);
                     assert_true(load(result + 1 + i * size, integers[t]) == expected);
                 }
@@ -351,15 +346,13 @@ TEST(average_over_more_parts_than_the_type_holds)
     enum { COUNT = 300 };
     int8_t two = 2, out = 0;
     const void *parts[COUNT];
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < COUNT; i++)
         parts[i] = &two;
-    }
     pccl_reduce_all(PCCL_I8, PCCL_AVG, parts, COUNT, 1, &out);
     assert_int_equal(out, 600 % 256 / COUNT); /* 88 / 300 */
     uint8_t small = 255, small_out = 1;
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < COUNT; i++)
         parts[i] = &small;
-    }
     pccl_reduce_all(PCCL_U8, PCCL_AVG, parts, 256, 1, &small_out);
     assert_int_equal(small_out, 0);
 }
@@ -370,9 +363,8 @@ static float reduce_f32(enum pccl_reduce_op reduction, const float *values, uint
 {
     const void *parts[8];
     float out = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         parts[i] = &values[i];
-    }
     pccl_reduce_all(PCCL_F32, reduction, parts, count, 1, &out);
     return out;
 }
@@ -402,9 +394,8 @@ TEST(float_arrays_match_plain_arithmetic)
     pccl_prng_seed(&prng, 2);
     float values[3][ELEMENTS], out[ELEMENTS];
     const void *parts[] = {values[0], values[1], values[2]};
-    for (int i = 0; i < ELEMENTS * 3; i++) {
+    for (int i = 0; i < ELEMENTS * 3; i++)
         values[i / ELEMENTS][i % ELEMENTS] = (float)(int32_t)pccl_prng_u64(&prng) / 1000.0f;
-    }
     for (int op = 0; op < PCCL_AND; op++) {
         pccl_reduce_all(PCCL_F32, (enum pccl_reduce_op)op, parts, 3, ELEMENTS, out);
         for (int i = 0; i < ELEMENTS; i++) {
@@ -423,14 +414,12 @@ TEST(half_floats_are_rounded_once)
     const uint16_t bf16[] = {0x4380 /* 256 */, 0x3f80 /* 1 */, 0x3f80, 0x3f80};
     const void *parts[4];
     uint16_t out = 0;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         parts[i] = &f16[i];
-    }
     pccl_reduce_all(PCCL_F16, PCCL_SUM, parts, 4, 1, &out);
     assert_true(pccl_f16_to_f32(out) == 2052.0f); /* 2051 to the nearest multiple of 2 with an even last bit */
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         parts[i] = &bf16[i];
-    }
     pccl_reduce_all(PCCL_BF16, PCCL_SUM, parts, 4, 1, &out);
     assert_true(pccl_bf16_to_f32(out) == 260.0f);
     pccl_reduce_all(PCCL_BF16, PCCL_AVG, parts, 2, 1, &out);
@@ -565,9 +554,8 @@ TEST(result_may_be_any_part)
                             apart);
             for (int target = 0; target < PARTS_MAX; target++) {
                 memcpy(parts.bytes, kept.bytes, sizeof parts.bytes);
-                for (int part = 0; part < PARTS_MAX; part++) {
+                for (int part = 0; part < PARTS_MAX; part++)
                     parts.pointers[part] = parts.bytes[part] + 1 + part % 2 * 2;
-                }
                 uint8_t *result = parts.bytes[target] + 1 + target % 2 * 2;
                 pccl_reduce_all((enum pccl_datatype)type, (enum pccl_reduce_op)op, parts.pointers, PARTS_MAX, ELEMENTS,
                                 result);
@@ -581,8 +569,7 @@ TEST(nothing_is_written_for_no_elements)
 {
     uint64_t value = 7, out = 9;
     const void *parts[] = {&value, &value};
-    for (int type = 0; type < PCCL_DATATYPES; type++) {
+    for (int type = 0; type < PCCL_DATATYPES; type++)
         pccl_reduce_all((enum pccl_datatype)type, PCCL_SUM, parts, 2, 0, &out);
-    }
     assert_int_equal(out, 9);
 }

@@ -24,9 +24,8 @@ static bool is_bad(void *context, uint32_t a, uint32_t b)
     struct graph *graph = context;
     graph->asked++;
     assert_true(a != b && a < graph->count && b < graph->count);
-    if (graph->count <= 64) {
+    if (graph->count <= 64)
         return graph->bad[a][b];
-    }
     uint32_t apart = a > b ? a - b : b - a;
     return apart <= graph->distance || graph->count - apart <= graph->distance;
 }
@@ -36,13 +35,11 @@ static bool is_ring(struct graph *graph, const uint32_t *order)
     static uint8_t seen[NODES_MAX];
     memset(seen, 0, sizeof seen);
     for (uint32_t i = 0; i < graph->count; i++) {
-        if (order[i] >= graph->count || seen[order[i]]++ != 0) {
+        if (order[i] >= graph->count || seen[order[i]]++ != 0)
             return false;
-        }
         uint32_t next = order[(i + 1) % graph->count];
-        if (graph->count > 1 && is_bad(graph, order[i], next)) {
+        if (graph->count > 1 && is_bad(graph, order[i], next))
             return false;
-        }
     }
     return true;
 }
@@ -50,9 +47,8 @@ static bool is_ring(struct graph *graph, const uint32_t *order)
 /* Returns true if any ring continues order[0 .. depth). */
 static bool exists(struct graph *graph, uint32_t *order, uint32_t depth)
 {
-    if (depth == graph->count) {
+    if (depth == graph->count)
         return is_ring(graph, order);
-    }
     for (uint32_t i = depth; i < graph->count; i++) {
         uint32_t kept = order[depth];
         order[depth] = order[i];
@@ -60,9 +56,8 @@ static bool exists(struct graph *graph, uint32_t *order, uint32_t depth)
         bool found = exists(graph, order, depth + 1);
         order[i] = order[depth];
         order[depth] = kept;
-        if (found) {
+        if (found)
             return true;
-        }
     }
     return false;
 }
@@ -79,9 +74,8 @@ static void shuffled(uint32_t *order, uint32_t count, struct pccl_prng *prng)
 static void make_bad(struct graph *graph, struct pccl_prng *prng, uint32_t per_million)
 {
     for (uint32_t a = 0; a < graph->count; a++) {
-        for (uint32_t b = 0; b < a; b++) {
+        for (uint32_t b = 0; b < a; b++)
             graph->bad[a][b] = graph->bad[b][a] = pccl_prng_chance(prng, per_million);
-        }
     }
 }
 
@@ -122,9 +116,8 @@ TEST(agrees_with_brute_force_on_all_graphs_of_six)
     for (uint32_t mask = 0; mask < 1u << 15; mask++) {
         uint32_t bit = 0;
         for (uint32_t a = 0; a < 6; a++) {
-            for (uint32_t b = 0; b < a; b++) {
+            for (uint32_t b = 0; b < a; b++)
                 graph.bad[a][b] = graph.bad[b][a] = (mask >> bit++ & 1) != 0;
-            }
         }
         uint32_t order[] = {0, 1, 2, 3, 4, 5}, all[] = {0, 1, 2, 3, 4, 5}, scratch[6];
         bool found = pccl_ring_avoiding(order, 6, is_bad, &graph, scratch);
@@ -205,9 +198,8 @@ TEST(one_bad_pair_changes_two_pairs)
     memset(graph.bad, 0, sizeof graph.bad);
     graph.bad[5][6] = graph.bad[6][5] = true;
     uint32_t order[32], scratch[32], changed = 0;
-    for (uint32_t i = 0; i < 32; i++) {
+    for (uint32_t i = 0; i < 32; i++)
         order[i] = i;
-    }
     assert_true(pccl_ring_avoiding(order, 32, is_bad, &graph, scratch));
     assert_true(is_ring(&graph, order));
     for (uint32_t i = 0; i < 32; i++) {
@@ -229,9 +221,8 @@ TEST(a_node_with_two_good_neighbors)
         make_bad(&graph, &prng, 50000);
         uint32_t order[48], scratch[48];
         shuffled(order, 48, &prng);
-        for (uint32_t other = 1; other < 48; other++) {
+        for (uint32_t other = 1; other < 48; other++)
             graph.bad[0][other] = graph.bad[other][0] = true;
-        }
         uint32_t a = 1 + (uint32_t)pccl_prng_below(&prng, 47);
         uint32_t b = a % 47 + 1;
         graph.bad[0][a] = graph.bad[a][0] = graph.bad[0][b] = graph.bad[b][0] = false;
@@ -246,9 +237,8 @@ TEST(many_nodes)
     static uint32_t order[NODES_MAX], scratch[NODES_MAX];
     graph.count = NODES_MAX;
     graph.distance = 0;
-    for (uint32_t i = 0; i < NODES_MAX; i++) {
+    for (uint32_t i = 0; i < NODES_MAX; i++)
         order[i] = i;
-    }
     assert_true(pccl_ring_avoiding(order, NODES_MAX, is_bad, &graph, scratch));
     assert_int_equal(order[1], 1);
 }
@@ -265,18 +255,15 @@ TEST(the_budget_holds)
         graph.distance = count / 2; /* all pairs are bad */
         memset(graph.bad, 1, sizeof graph.bad);
         for (uint32_t a = 0; count <= 64 && a < count / 2; a++) { /* two cliques: much to try, no ring */
-            for (uint32_t b = 0; b < count / 2; b++) {
+            for (uint32_t b = 0; b < count / 2; b++)
                 graph.bad[a][b] = graph.bad[count / 2 + a][count / 2 + b] = false;
-            }
         }
-        for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t k = 0; k < count; k++)
             order[k] = k;
-        }
         graph.asked = 0;
         assert_false(pccl_ring_avoiding(order, count, is_bad, &graph, scratch));
         assert_true(graph.asked <= 200000 + 64 * (uint64_t)count);
-        for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t k = 0; k < count; k++)
             assert_int_equal(order[k], k);
-        }
     }
 }

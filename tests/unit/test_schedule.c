@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+HANDLE_ASSERTS
+
 enum { RANKS_MOST = 17, STEPS_MOST = 2 * RANKS_MOST, MESSAGES_MOST = 4096 };
 
 /* Purpose of a schedule. */
@@ -378,10 +380,4 @@ TEST(the_next_rank_is_always_sent_to)
             for (seat.rank = 0; seat.rank < seat.ranks; seat.rank++)
                 for (seat.root = 0; seat.root < seat.ranks; seat.root++)
                     assert_true(pccl_schedules[algorithm]->sends(seat, seat.rank, pccl_seat_next(seat, seat.rank)));
-}
-
-int main(void)
-{
-    pccl_set_assert_handler(test_assert_handler);
-    return unit_run(NULL, NULL);
 }

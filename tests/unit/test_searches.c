@@ -27,7 +27,6 @@ static _Thread_local uint64_t left = UINT64_MAX;
 static void *scarce(void *context, void *block, size_t old_bytes, size_t new_bytes)
 {
     const struct pccl_memory *heap = pccl_heap();
-    (void)context;
     if (new_bytes > 0 && left-- == 0) {
         left = 0;
         return NULL;

@@ -263,11 +263,7 @@ static void exchange_in_pieces(struct fixture *f, struct wire *wire, size_t to_s
         write_some(&f->server, bytes, to_client);
         relay(wire->client, wire->server, piece);
         relay(wire->server, wire->client, piece);
-        if (!f->server.failed)
-            read_some(&f->server);
-        if (!f->client.failed)
-            read_some(&f->client);
-        if (f->client.failed && f->server.failed)
+        if (!read_both(f))
             return;
     }
     assert_memory_equal(f->server.in, bytes, to_server);

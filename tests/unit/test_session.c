@@ -14,7 +14,6 @@ static struct pccl_session session;
 
 static int begin(void **state)
 {
-    (void)state;
     test_memory_init(&memory);
     pccl_session_init(&session, &memory.memory);
     return 0;
@@ -22,7 +21,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     pccl_session_fini(&session);
     assert_int_equal(memory.live_blocks, 0);
     return 0;

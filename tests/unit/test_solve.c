@@ -597,7 +597,6 @@ TEST(thousand)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
     is_long = argc > 1;
     return unit_run(NULL, NULL);
 }

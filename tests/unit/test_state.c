@@ -12,7 +12,6 @@ static struct test_memory memory;
 
 static int setup(void **context)
 {
-    (void)context;
     test_memory_init(&memory);
     return 0;
 }

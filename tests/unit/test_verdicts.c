@@ -9,25 +9,11 @@
 
 enum { PEERS = 5, SILENT = 4 };
 
-static uint32_t find(const void *context, const struct pccl_id *id)
-{
-    (void)context;
-    return id->bytes[0] - 1U;
-}
+static uint32_t find(const void *context, const struct pccl_id *id) { return id->bytes[0] - 1U; }
 
-static bool takes_part(const void *context, uint32_t i, const struct pccl_instance *instance)
-{
-    (void)context;
-    (void)i;
-    (void)instance;
-    return true;
-}
+static bool takes_part(const void *context, uint32_t i, const struct pccl_instance *instance) { return true; }
 
-static bool uses(const void *context, uint32_t from, uint32_t to)
-{
-    (void)context;
-    return from != to;
-}
+static bool uses(const void *context, uint32_t from, uint32_t to) { return from != to; }
 
 static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
 

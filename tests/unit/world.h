@@ -441,8 +441,6 @@ static inline void node_on_released(void *context, struct pccl_engine_job *job)
 static inline void node_on_announced(void *context, const struct pccl_id *from, const struct pccl_msg_ready *ready)
 {
     struct node *node = context;
-    (void)from;
-    (void)ready;
     node_lock(node);
     node->now.announced++;
     node_unlock(node);
