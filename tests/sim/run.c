@@ -1,7 +1,4 @@
-/*
- * One random run: faults for a while, then everything heals and all must converge, work, and come
- * to rest (I12).
- */
+/* One random run: faults for a while, then everything heals and all must converge, work, and come to rest (I12). */
 #include "check.h"
 
 #include <stdio.h>

@@ -22,6 +22,16 @@ void scenario_add(const char *identifier, void (*run)(struct sim *sim));
     __attribute__((constructor)) static void add_##name(void) { scenario_add(#name, scenario_##name); }                \
     static void scenario_##name(struct sim *sim)
 
+/* Begins a scenario whose peers `p` are a cluster of members in groups. */
+#define CLUSTER_SCENARIO(name, members, groups)                                                                        \
+    static void run_##name(struct sim *sim);                                                                           \
+    SCENARIO(name)                                                                                                     \
+    {                                                                                                                  \
+        scenario_cluster(sim, p, members, groups);                                                                     \
+        run_##name(sim);                                                                                               \
+    }                                                                                                                  \
+    static void run_##name(struct sim *sim)
+
 /* Runs until the expression holds; fails if it does not within the time. */
 #define WAIT(sim, within_ms, expression)                                                                               \
     do {                                                                                                               \

@@ -1,7 +1,4 @@
-/*
- * The scenarios behind the rules (docs/DECISIONS/0011-protocol.md), directed: operations, joint
- * calls, membership.
- */
+/* The scenarios behind the rules (docs/DECISIONS/0011-protocol.md), directed: operations, joint calls, membership. */
 #include "master/roster.h"
 #include "scenario.h"
 
@@ -13,9 +10,8 @@ static struct sim_peer *p[8]; /* peers of the running scenario */
  * F1: the view is not in the name. B launches late an operation that A saw fail and dropped: it fails at once, and the
  * next uses match.
  */
-SCENARIO(f1_name_without_view)
+CLUSTER_SCENARIO(f1_name_without_view, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *a = scenario_bulk(sim, p[0], 5, 100);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[2], false);
@@ -32,9 +28,8 @@ SCENARIO(f1_name_without_view)
 }
 
 /* F2: an abort without a view change leaves a tombstone for a later launch. */
-SCENARIO(f2_tombstone)
+CLUSTER_SCENARIO(f2_tombstone, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1), *c = scenario_tiny(sim, p[2], 1, 1);
     scenario_run_ms(sim, 20);
     scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
@@ -65,9 +60,8 @@ SCENARIO(f3_groups)
 }
 
 /* F4: a kill is acted on at once, a broken control connection alone is not. */
-SCENARIO(f4_two_witnesses)
+CLUSTER_SCENARIO(f4_two_witnesses, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     sim_conn_reset(sim, p[1]->control);
     scenario_run_ms(sim, 500);
     MUST(sim, scenario_departures(sim) == 0 && p[1]->machine->greeted);
@@ -116,9 +110,8 @@ static uint64_t received_of(struct sim *sim, const struct sim_peer *peer)
 }
 
 /* F5: DONE lost in a socket, and the COMMIT too: the session sends both again. */
-SCENARIO(f5_session)
+CLUSTER_SCENARIO(f5_session, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a, *b;
     uint32_t step = 0, lost = 0;
     for (uint64_t received; lost < 3; lost += received == 0) { /* how much a reset loses is random */
@@ -149,9 +142,8 @@ SCENARIO(f5_session)
  * F10: a vote names its round: B, cut off, withdraws a vote decided in the meantime and gets the answer; the next
  * rounds match.
  */
-SCENARIO(f10_rounds)
+CLUSTER_SCENARIO(f10_rounds, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     scenario_pending(sim, p[1]);
     scenario_run_ms(sim, 20);
     scenario_control(sim, p[1], false);
@@ -168,9 +160,8 @@ SCENARIO(f10_rounds)
 }
 
 /* F12: a departure after all remaining members have finished does not abort; before, it does. */
-SCENARIO(f12_commit_or_departure)
+CLUSTER_SCENARIO(f12_commit_or_departure, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *x[3], *y[3];
     for (uint32_t i = 0; i < 3; i++) {
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -192,9 +183,8 @@ SCENARIO(f12_commit_or_departure)
 }
 
 /* F13: one failure for one death: the view precedes the abort that the link's end requested, and the retry succeeds. */
-SCENARIO(f13_one_failure)
+CLUSTER_SCENARIO(f13_one_failure, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -211,9 +201,8 @@ SCENARIO(f13_one_failure)
 }
 
 /* F14: one reset of one link of three: no member is removed, no ring changes. */
-SCENARIO(f14_reset)
+CLUSTER_SCENARIO(f14_reset, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_epoch before = p[0]->machine->epoch;
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t k = 0; k < p[i]->link_count; k++)
@@ -225,9 +214,8 @@ SCENARIO(f14_reset)
 }
 
 /* F14: two of four cannot reach each other permanently: the ring avoids the edge, no member is removed. */
-SCENARIO(f14_edge)
+CLUSTER_SCENARIO(f14_edge, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     const struct pccl_remote *first = sim->master->machine->groups[0]->ring[0],
                              *second = sim->master->machine->groups[0]->ring[1];
     struct sim_peer *a = sim_peer_find(sim, &first->id), *b = sim_peer_find(sim, &second->id);
@@ -241,9 +229,8 @@ SCENARIO(f14_edge)
 }
 
 /* F16: a launch that was numbered and cannot continue fails for all. */
-SCENARIO(f16_local_failure)
+CLUSTER_SCENARIO(f16_local_failure, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -254,9 +241,8 @@ SCENARIO(f16_local_failure)
 }
 
 /* F18: A's deadline passes while the commit is in flight to it: A gets the commit. */
-SCENARIO(f18_deadline_and_commit)
+CLUSTER_SCENARIO(f18_deadline_and_commit, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
     scenario_run_ms(sim, 20);
     scenario_control(sim, p[0], false);
@@ -273,9 +259,8 @@ SCENARIO(f18_deadline_and_commit)
  * F20: fresh tags step after step: nothing is left of them after an update; and nothing is launched
  * while one is open. /
  */
-SCENARIO(f20_counters)
+CLUSTER_SCENARIO(f20_counters, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     for (uint64_t tag = 0; tag < 200; tag++)
         scenario_commit_all(sim, p, 2, tag, 1);
     MUST(sim, p[0]->machine->uses.count == 200);
@@ -290,9 +275,8 @@ SCENARIO(f20_counters)
 }
 
 /* F21: the master is stopped for longer than the silence limit and expels no member. */
-SCENARIO(f21_standstill)
+CLUSTER_SCENARIO(f21_standstill, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     for (uint32_t round = 0; round < 2; round++) {
         sim->plan.timers_first_percent = round * 100;
@@ -310,9 +294,8 @@ SCENARIO(f21_standstill)
  * F22: a newcomer takes the port of a peer that vanished with its host: a peer that dials it learns that the old one is
  * gone.
  */
-SCENARIO(f22_port_reuse)
+CLUSTER_SCENARIO(f22_port_reuse, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     uint32_t host = p[1]->process.host;
     uint16_t port = p[1]->process.port;
     sim_net_host(sim, host, false);
@@ -328,9 +311,8 @@ SCENARIO(f22_port_reuse)
 }
 
 /* F24: a newcomer that its neighbors cannot reach is not pending, and is turned away with the reason. */
-SCENARIO(f24_not_warm)
+CLUSTER_SCENARIO(f24_not_warm, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     for (uint32_t host = 1; host <= 2; host++)
         sim_net_cut(sim, host, 6, SIM_DATA, SIM_DROP);
     struct sim_peer *n = scenario_join(sim, 6, 0);
@@ -345,9 +327,8 @@ SCENARIO(f24_not_warm)
 }
 
 /* F26: a waiting peer learns for which peers it waits. */
-SCENARIO(f26_who_is_where)
+CLUSTER_SCENARIO(f26_who_is_where, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     (void)scenario_bulk(sim, p[0], 1, 1);
     (void)scenario_bulk(sim, p[1], 1, 1);
     const char *second = pccl_id_str(&p[1]->id), *third = pccl_id_str(&p[2]->id);
@@ -360,9 +341,8 @@ SCENARIO(f26_who_is_where)
 }
 
 /* F26: a peer that joins while another one waits reports that in time. */
-SCENARIO(f26_beside)
+CLUSTER_SCENARIO(f26_beside, 1, 1)
 {
-    scenario_cluster(sim, p, 1, 1);
     sim_net_cut(sim, 1, 6, SIM_DATA, SIM_DROP);
     struct sim_peer *first = scenario_join(sim, 5, 0);
     struct sim_peer *second = scenario_join(sim, 6, 0);
@@ -378,9 +358,8 @@ SCENARIO(f26_beside)
  * F27: B retries and A's caller does not: B's deadline leaves A a tombstone, A's next use fails
  * once, then uses line up.
  */
-SCENARIO(f27_no_retry)
+CLUSTER_SCENARIO(f27_no_retry, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     scenario_run_ms(sim, 10);
     scenario_abort(sim, p[0], a, PCCL_CLASS_ABORTED);
@@ -424,9 +403,8 @@ SCENARIO(deadline_of_retries) { repeat_after(sim, 0); }
 SCENARIO(deadline_before_retry) { repeat_after(sim, 600); }
 
 /* A stalled peer: all wait for the silence limit, then continue without it, and it learns that it is out. */
-SCENARIO(stopped_peer)
+CLUSTER_SCENARIO(stopped_peer, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     sim_process_stop(sim, &p[1]->process, sim->now + 6 * SIM_S);
     scenario_run_ms(sim, 1000);
@@ -442,9 +420,8 @@ SCENARIO(stopped_peer)
 }
 
 /* A mismatch fails on all, with a reason that lists the calls of the peers. */
-SCENARIO(mismatch)
+CLUSTER_SCENARIO(mismatch, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_tiny(sim, p[0], 1, 1);
     struct sim_request request = {.tag = 1, .step = 1, .tiny = true, .count = 2, .reduction = PCCL_MAX};
     struct pccl_peer_op *b = NULL;

@@ -62,9 +62,8 @@ static void must_meet(struct sim *sim, uint32_t from, struct pccl_peer_op *out, 
  * Many sends of one peer are there, and two others arrive later: all take turns. Receives that are launched first, or
  * last, match them in the same way; through the master and from peer to peer.
  */
-SCENARIO(anybody_turns)
+CLUSTER_SCENARIO(anybody_turns, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         static const uint32_t order[] = {0, 1, 2, 0, 0, 0};
         struct pccl_peer_op *out[6], *in[6];
@@ -116,9 +115,8 @@ SCENARIO(anybody_many)
 }
 
 /* A receive that names its peer takes the next use, and an open one continues with the use after it. */
-SCENARIO(anybody_mixed)
+CLUSTER_SCENARIO(anybody_mixed, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         struct pccl_peer_op *named = launch(sim, p[3], p[0], false, 10, tiny != 0), *open = receive(sim, 3, tiny != 0);
         struct pccl_peer_op *first = send(sim, 0, 3, 10, tiny != 0), *second = send(sim, 0, 3, 11, tiny != 0);
@@ -135,9 +133,8 @@ SCENARIO(anybody_mixed)
  * A sender dies before it is chosen: others are received. After that: its receive fails with its name, and others
  * continue.
  */
-SCENARIO(anybody_sender_dies)
+CLUSTER_SCENARIO(anybody_sender_dies, 6, 1)
 {
-    scenario_cluster(sim, p, 6, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         uint32_t dies = tiny != 0 ? 5 : 4;
         struct pccl_peer_op *lost = send(sim, dies, 0, 10, tiny != 0);
@@ -165,9 +162,8 @@ SCENARIO(anybody_sender_dies)
 }
 
 /* The receiver dies with unchosen and with chosen sends: their senders learn that, and continue. */
-SCENARIO(anybody_receiver_dies)
+CLUSTER_SCENARIO(anybody_receiver_dies, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     (void)receive(sim, 3, false);
     struct pccl_peer_op *met = send(sim, 0, 3, 10, false), *waits = send(sim, 1, 3, 11, true);
     scenario_run_ms(sim, 50);
@@ -185,9 +181,8 @@ SCENARIO(anybody_receiver_dies)
 }
 
 /* A send given up by its source is skipped; a receive given up by its receiver concerns no other peer. */
-SCENARIO(anybody_given_up)
+CLUSTER_SCENARIO(anybody_given_up, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         struct pccl_peer_op *lost = send(sim, 0, 2, 10, tiny != 0);
         scenario_abort(sim, p[0], lost, PCCL_CLASS_DEADLINE);
@@ -214,9 +209,8 @@ SCENARIO(anybody_given_up)
 }
 
 /* A chosen sender with another operation learns that, as does the receiver. */
-SCENARIO(anybody_mismatch)
+CLUSTER_SCENARIO(anybody_mismatch, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 2; tiny++) {
         struct pccl_peer_op *in = receive(sim, 2, tiny == 0), *out = send(sim, 0, 2, 10, tiny != 0);
         scenario_must_end(sim, p[0], out, PCCL_CLASS_MISMATCH, " but peer ");
@@ -230,9 +224,8 @@ SCENARIO(anybody_mismatch)
  * The master restarts while receives are open and sends wait: the next master is asked again, and a chosen operation
  * ends.
  */
-SCENARIO(anybody_restart)
+CLUSTER_SCENARIO(anybody_restart, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *in = receive(sim, 3, true), *bulk = receive(sim, 3, false);
     scenario_run_ms(sim, 50);
     scenario_control(sim, p[0], false);
@@ -268,9 +261,8 @@ SCENARIO(anybody_restart)
  * A peer alone in its group misses the view that admits another one. A restarted master first sends it the answer of
  * its update: so it may launch, is still alone, and its launch matches the other one's send.
  */
-SCENARIO(anybody_alone)
+CLUSTER_SCENARIO(anybody_alone, 2, 2)
 {
-    scenario_cluster(sim, p, 2, 2);
     p[2] = scenario_join(sim, 5, 0);
     scenario_run_ms(sim, 200);
     scenario_update(sim, p[0]);
@@ -294,9 +286,8 @@ SCENARIO(anybody_alone)
 }
 
 /* A peer that requests the sends of too many tags is removed; it ignores offers for a pair that it is not in. */
-SCENARIO(anybody_liars)
+CLUSTER_SCENARIO(anybody_liars, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *out = send(sim, 0, 1, 10, true);
     scenario_lie(sim, p[3]);
     for (uint64_t tag = 0; tag <= PCCL_LISTENED_MAX && p[3]->machine->state == PCCL_PEER_MEMBER; tag++) {

@@ -90,9 +90,8 @@ static void hide(struct sim *sim, uint32_t host)
 }
 
 /* The first one of a new group that listens nowhere is turned away: waiting for it is hopeless. */
-SCENARIO(crowd_listens_nowhere)
+CLUSTER_SCENARIO(crowd_listens_nowhere, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     come(sim, make_crowd(1, 100, 1), 100);
     scenario_run_ms(sim, 20);
     MUST(sim, pccl_master_count(sim->master->machine).pending == 0);
@@ -101,9 +100,8 @@ SCENARIO(crowd_listens_nowhere)
 }
 
 /* The master has not probed, as it is short of descriptors: that is not an answer, and it probes as soon as it can. */
-SCENARIO(crowd_asked_later)
+CLUSTER_SCENARIO(crowd_asked_later, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     sim->no_probes = true;
     p[2] = scenario_join(sim, 5, 7);
     scenario_run_ms(sim, 500);
@@ -116,9 +114,8 @@ SCENARIO(crowd_asked_later)
 }
 
 /* The same, and the shortage shows later. */
-SCENARIO(crowd_was_not_asked)
+CLUSTER_SCENARIO(crowd_was_not_asked, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     hide(sim, 5);
     p[2] = scenario_join(sim, 5, 7);
     scenario_run_ms(sim, 100);
@@ -150,9 +147,8 @@ SCENARIO(crowd_costs)
 }
 
 /* A crowd in the queue of a group, from one address: a peer from another address has its turn at once. */
-SCENARIO(crowd_of_a_group)
+CLUSTER_SCENARIO(crowd_of_a_group, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct crowd *crowd = make_crowd(1, 1, 0);
     come(sim, crowd, 300);
     admit(sim, scenario_join(sim, 5, 0), 2);
@@ -162,9 +158,8 @@ SCENARIO(crowd_of_a_group)
  * The most that may wait, from two addresses: one of them makes room for a peer from another address, which can become
  * a member.
  */
-SCENARIO(crowd_makes_room)
+CLUSTER_SCENARIO(crowd_makes_room, 2, 2)
 {
-    scenario_cluster(sim, p, 2, 2);
     struct crowd *crowd = make_crowd(2, 2, 0);
     sim->master->machine->config.silence_ms = 10000; /* a large crowd needs longer than usual to join */
     come(sim, crowd, PCCL_NEWCOMERS_MAX);
@@ -176,9 +171,8 @@ SCENARIO(crowd_makes_room)
 }
 
 /* One address fills its share, and no more. */
-SCENARIO(crowd_of_an_address)
+CLUSTER_SCENARIO(crowd_of_an_address, 1, 1)
 {
-    scenario_cluster(sim, p, 1, 1);
     struct crowd *crowd = make_crowd(1, 1, 0);
     come(sim, crowd, PCCL_NEWCOMERS_OF_ADDRESS_MAX + 5);
     MUST(sim, pccl_master_count(sim->master->machine).pending == PCCL_NEWCOMERS_OF_ADDRESS_MAX);
@@ -201,9 +195,8 @@ static struct sim_conn *come_as(struct sim *sim, struct sim_peer *peer)
 }
 
 /* A peer that the master cannot dial must send something besides its hello, or joint calls would wait for it. */
-SCENARIO(crowd_says_hello_only)
+CLUSTER_SCENARIO(crowd_says_hello_only, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     sim->master->machine->config.silence_ms = 10000; /* dialing in vain takes longer than usual */
     hide(sim, 6);
     (void)come_as(sim, sim_peer_start(sim, 6, sim->next_port[6]++, 7, true));
@@ -260,9 +253,8 @@ SCENARIO(crowd_dials)
 }
 
 /* A peer has connected from far away, and its hello is in flight while hundreds connect from elsewhere. */
-SCENARIO(crowd_at_the_door)
+CLUSTER_SCENARIO(crowd_at_the_door, 1, 1)
 {
-    scenario_cluster(sim, p, 1, 1);
     struct sim_conn *slow = sim_dial(sim, NULL, SIM_ROLE_STRANGER, SIM_CONTROL, 0, SIM_MASTER_PORT);
     slow->hosts[0] = HOME;
     WAIT(sim, 500, sim->master->machine->strangers_by_conn.count == 1);

@@ -1,7 +1,6 @@
 /*
- * Scenarios of a ring's edge that has no alternative: when it is given up, and which member is then
- * removed (PROTOCOL 9.4). The report of one end is written by hand, in its name, because the
- * simulator has no cut in one direction only.
+ * Scenarios of a ring's edge that has no alternative: when it is given up, and which member is then removed (PROTOCOL
+ * 9.4). The report of one end is written by hand, in its name, because the simulator has no cut in one direction only.
  */
 #include "master/roster.h"
 #include "scenario.h"
@@ -176,10 +175,7 @@ SCENARIO(edge_vanished_unseen)
     vanish(sim, p[0], p[1]);
 }
 
-/*
- * Members of another group do not share the ring, and have no links to its members: their word is
- * no word about it.
- */
+/* Members of another group do not share the ring, and have no links to its members: their word is no word about it. */
 SCENARIO(edge_of_others)
 {
     cluster(sim, 6, 2);

@@ -96,9 +96,8 @@ static void nothing_is_left(struct sim *sim, uint32_t peers)
  * Each member closes the subgroup in turn. Operations that only one end has launched, that move data, or that one end
  * has done, end for all. Committed ones remain committed, later launches are refused. A pair outside continues.
  */
-SCENARIO(group_sends_close)
+CLUSTER_SCENARIO(group_sends_close, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *beside = send(sim, 0, 0, 1, 9, true);
     for (uint32_t turn = 0; turn < 6; turn++) {
         const uint32_t closer = turn / 2;
@@ -136,9 +135,8 @@ SCENARIO(group_sends_close)
 }
 
 /* One tag, in one direction between the same two: in the whole group, in two subgroups of the two, in one of three. */
-SCENARIO(group_sends_apart)
+CLUSTER_SCENARIO(group_sends_apart, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     const uint64_t names[] = {0, found(sim, 3), found(sim, 3), found(sim, 7)};
     for (uint32_t turn = 0; turn < 4; turn++) {
         const bool tiny = turn % 2 != 0, open = turn >= 2;
@@ -208,9 +206,8 @@ SCENARIO(group_sends_death)
  * One of three does not reconnect. Sends in the subgroup of the three end. Sends in the subgroup of two and in the
  * whole group continue, and a send that is committed at one end is committed at the other.
  */
-SCENARIO(group_sends_restart)
+CLUSTER_SCENARIO(group_sends_restart, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     uint64_t three = found(sim, 1 | 2 | 16), two = found(sim, 3), closed = found(sim, 5);
     const uint64_t names[] = {0, two, three};
     struct pccl_peer_op *lone[3], *out[3], *in[3];
@@ -256,9 +253,8 @@ static uint64_t pair_of(const struct sim *sim, uint32_t source, uint32_t destina
 }
 
 /* An operation of an ended subgroup is ignored. A member that reports another pair's operation is removed. */
-SCENARIO(group_sends_liars)
+CLUSTER_SCENARIO(group_sends_liars, 8, 1)
 {
-    scenario_cluster(sim, p, 8, 1);
     const uint64_t name = found(sim, 3), own = found(sim, 128 | 4), joint = pccl_peer_joint(p[0]->machine);
     const struct pccl_instance unknown[] = {
         {.subgroup = own ^ 1, .pair = pair_of(sim, 7, 0), .joint = joint, .tag = TAG},

@@ -1,6 +1,4 @@
-/*
- * Scenarios of hubs (PROTOCOL 7.13): links on demand in a group too large for a mesh.
- */
+/* Scenarios of hubs (PROTOCOL 7.13): links on demand in a group too large for a mesh. */
 #include "master/diagnosis.h"
 #include "master/membership.h"
 #include "master/roster.h"

@@ -136,9 +136,8 @@ SCENARIO(lying_votes)
 }
 
 /* Launches between the answer of a round and the missed view, by a peer alone in its group. */
-SCENARIO(alone_but_counted)
+CLUSTER_SCENARIO(alone_but_counted, 1, 1)
 {
-    scenario_cluster(sim, p, 1, 1);
     scenario_update_all(sim, p, 1);
     struct pccl_peer_op *op = NULL;
     struct pccl_peer *machine = p[0]->machine;
@@ -154,9 +153,8 @@ SCENARIO(alone_but_counted)
 }
 
 /* A report that never ends: the run ends when its time is up, and the waiting peer creates another. */
-SCENARIO(endless_report)
+CLUSTER_SCENARIO(endless_report, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
     struct sim_conn *conn = lie_as(sim, p[0]);
     for (uint32_t waited_ms = 0; waited_ms < sim->plan.master.silence_ms + 1000; waited_ms += 200) {
@@ -188,9 +186,8 @@ static void acknowledge_inventions(struct sim *sim, struct sim_peer *peer, uint6
 }
 
 /* Views that never existed, with all possible names: no other peer must remember any of them. */
-SCENARIO(lying_views)
+CLUSTER_SCENARIO(lying_views, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[2]);
     acknowledge_inventions(sim, p[2], 1000, PCCL_OPS_HELD_MAX);
     acknowledge_inventions(sim, p[2], 10000, PCCL_OPS_HELD_MAX);
@@ -200,9 +197,8 @@ SCENARIO(lying_views)
 }
 
 /* An existing view, and the most that can be in flight at once: four together cannot end the others. */
-SCENARIO(lying_views_together)
+CLUSTER_SCENARIO(lying_views_together, 7, 1)
 {
-    scenario_cluster(sim, p, 7, 1);
     for (uint32_t i = 2; i < 6; i++) {
         scenario_lie(sim, p[i]);
         scenario_control(sim, p[i], false); /* its machine would acknowledge the view itself */
@@ -270,9 +266,8 @@ SCENARIO(many_killed)
 }
 
 /* A report full of ends that no other member knows. */
-SCENARIO(lying_ends)
+CLUSTER_SCENARIO(lying_ends, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
     struct pccl_instance instance;
     invent(sim, &instance, 0, 1);
@@ -362,9 +357,8 @@ static void lose(struct sim *sim, struct sim_peer *peer, const struct sim_peer *
 }
 
 /* The oldest reports that it cannot reach another one, whose port answers the master: it is removed itself. */
-SCENARIO(lying_link)
+CLUSTER_SCENARIO(lying_link, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[0]);
     lose(sim, p[0], p[1], PCCL_LINK_TIMEOUT);
     WAIT(sim, 3000, p[1]->machine->group.count == 2 && p[2]->machine->group.count == 2);
@@ -373,9 +367,8 @@ SCENARIO(lying_link)
 }
 
 /* A member reports that another one is gone, whose control connection then breaks for a moment. */
-SCENARIO(lying_witness)
+CLUSTER_SCENARIO(lying_witness, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     lose(sim, p[0], p[1], PCCL_LINK_CLOSED);
     scenario_run_ms(sim, 5);
     sim_conn_reset(sim, p[1]->control);
@@ -387,9 +380,8 @@ SCENARIO(lying_witness)
 }
 
 /* The same for three peers whose ports the master cannot reach: one report alone removes at most one of them. */
-SCENARIO(lying_witness_of_many)
+CLUSTER_SCENARIO(lying_witness_of_many, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     scenario_lie(sim, p[1]); /* it is removed, also if the report is false */
     for (uint32_t i = 1; i < 4; i++) {
         pccl_master_find(sim->master->machine, &p[i]->id)->verified = false;
@@ -408,9 +400,8 @@ SCENARIO(lying_witness_of_many)
  * After a restart of the master a member reports peers as dead that reconnect a moment later. The master believes this
  * of one only, and waits for the others.
  */
-SCENARIO(lying_witness_of_a_restart)
+CLUSTER_SCENARIO(lying_witness_of_a_restart, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
     struct pccl_id dead[] = {p[1]->id, p[2]->id, p[3]->id};
     end.as.resume_end.dead = dead;
@@ -431,9 +422,8 @@ SCENARIO(lying_witness_of_a_restart)
  * During a recovery the master has reached no port. The control connections of three returned members break for a
  * moment. The word of a single member removes at most one of them.
  */
-SCENARIO(lying_witness_of_a_recovery)
+CLUSTER_SCENARIO(lying_witness_of_a_recovery, 6, 1)
 {
-    scenario_cluster(sim, p, 6, 1);
     struct pccl_msg report = report_of(p[0]->machine), end = {.type = PCCL_MSG_resume_end};
     scenario_control(sim, p[0], false); /* the recovery waits for it */
     struct sim_conn *conn = lie_as(sim, p[5]);
@@ -462,12 +452,9 @@ SCENARIO(lying_witness_of_a_recovery)
         sim_fail(sim, "one word has removed %u", gone);
 }
 
-/*
- * Two members of another group, which have no links to it, wait for a control connection to break.
- */
-SCENARIO(witness_of_others)
+/* Two members of another group, which have no links to it, wait for a control connection to break. */
+CLUSTER_SCENARIO(witness_of_others, 4, 2)
 {
-    scenario_cluster(sim, p, 4, 2);
     struct sim_peer *group[] = {p[0], p[2]};
     lose(sim, p[1], p[0], PCCL_LINK_CLOSED);
     lose(sim, p[3], p[0], PCCL_LINK_CLOSED);
@@ -479,9 +466,8 @@ SCENARIO(witness_of_others)
 }
 
 /* A newcomer, which is not a member yet, reports this; two of them. */
-SCENARIO(stranger_witness)
+CLUSTER_SCENARIO(stranger_witness, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     for (uint32_t i = 2; i < 4; i++)
         p[i] = scenario_join(sim, 1 + i, 0);
     scenario_run_ms(sim, 100); /* their links are up, and they have reported that */
@@ -528,9 +514,8 @@ SCENARIO(pretender_young)
 }
 
 /* An empty master: connects wait for the run that a stranger announces, but not forever. */
-SCENARIO(pretender_empty)
+CLUSTER_SCENARIO(pretender_empty, 1, 1)
 {
-    scenario_cluster(sim, p, 1, 1);
     sim_app_leave(sim, p[0]);
     WAIT(sim, 1000, !sim->master->machine->founded);
     struct pccl_msg beat = {.type = PCCL_MSG_heartbeat};
@@ -593,25 +578,22 @@ static void squat(struct sim *sim, const struct pccl_id *key)
 }
 
 /* The words of one stranger do not keep the members of a run from a restarted master. */
-SCENARIO(pretender_first)
+CLUSTER_SCENARIO(pretender_first, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_id invented = pccl_prng_id(&sim->prng);
     squat(sim, &invented);
 }
 
 /* A stranger can know only the name of a run, which newcomers receive. */
-SCENARIO(squatter)
+CLUSTER_SCENARIO(squatter, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_id name = p[0]->machine->lineage;
     squat(sim, &name);
 }
 
 /* p[3], a member, returns in the name of p[1], which returns later. */
-SCENARIO(impostor)
+CLUSTER_SCENARIO(impostor, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_id run = p[0]->machine->lineage;
     sim_master_crash(sim, false);
     scenario_control(sim, p[1], false);
@@ -655,9 +637,8 @@ static uint64_t found_two(struct sim *sim)
 }
 
 /* Gives one subgroup other members, then reports one that no other does. Neither has an effect on others. */
-SCENARIO(subgroup_lying_reports)
+CLUSTER_SCENARIO(subgroup_lying_reports, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     uint64_t name = found_two(sim);
     for (uint32_t i = 0; i < 2; i++) {
         struct sim_peer *liar = p[4 - i];
@@ -784,9 +765,8 @@ SCENARIO(invalid_message_of_master)
  * A master greets a member each time and cannot continue: the pauses grow as if it had not greeted, and the member
  * ends.
  */
-SCENARIO(greetings_alone)
+CLUSTER_SCENARIO(greetings_alone, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     uint32_t dials = p[1]->master_dials, most = p[1]->config.master_lost_ms / p[1]->config.dial_max_ms + 20;
     uint64_t began = sim->now, patience = p[1]->config.master_lost_ms * SIM_MS;
     scenario_lie(sim, p[1]);

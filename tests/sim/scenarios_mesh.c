@@ -48,9 +48,8 @@ static void bulk_commits(struct sim *sim, uint32_t count, uint64_t tag)
 }
 
 /* All know of the mesh, and of the longest round trip of the ring. */
-SCENARIO(mesh_forms)
+CLUSTER_SCENARIO(mesh_forms, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     MUST(sim, all_exchange_directly(5, true));
     uint32_t longest = 0;
     for (uint32_t i = 0; i < 5; i++) {
@@ -68,9 +67,8 @@ SCENARIO(mesh_forms)
  * F14: a link outside the ring fails permanently. A running operation fails once and is retried along the ring; no
  * member is removed; an update after the link is back returns to direct exchange.
  */
-SCENARIO(mesh_cut)
+CLUSTER_SCENARIO(mesh_cut, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     struct pccl_epoch view = p[0]->machine->view;
     struct sim_peer *a = scenario_in_ring(sim, p[0], 0), *b = scenario_in_ring(sim, p[0], 2);
     struct pccl_peer_op *ops[5];
@@ -99,13 +97,9 @@ SCENARIO(mesh_cut)
     bulk_commits(sim, 5, 1);
 }
 
-/*
- * A bulk operation that the data path itself cannot move over a cut link is not stuck: the view
- * changes.
- */
-SCENARIO(mesh_cut_stuck)
+/* A bulk operation that the data path itself cannot move over a cut link is not stuck: the view changes. */
+CLUSTER_SCENARIO(mesh_cut_stuck, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     sim->bulk_by_hand = false;
     struct pccl_peer_op *ops[5];
     struct sim_peer *a = scenario_in_ring(sim, p[0], 1), *b = scenario_in_ring(sim, p[0], 3);
@@ -122,9 +116,8 @@ SCENARIO(mesh_cut_stuck)
 }
 
 /* One reset of every link: all are restored, and no view changes. */
-SCENARIO(mesh_reset)
+CLUSTER_SCENARIO(mesh_reset, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
     struct pccl_peer_op *ops[4];
     for (uint32_t i = 0; i < 4; i++)
@@ -145,9 +138,8 @@ SCENARIO(mesh_reset)
 }
 
 /* A newcomer that one member beside its place does not reach is admitted all the same, soon. */
-SCENARIO(mesh_cold)
+CLUSTER_SCENARIO(mesh_cold, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     const struct sim_peer *middle = scenario_in_ring(sim, p[0], 1);
     sim_net_cut(sim, middle->process.host, 6, SIM_DATA, SIM_DROP);
     p[4] = scenario_join(sim, 6, 0);
@@ -163,13 +155,9 @@ SCENARIO(mesh_cold)
     MUST(sim, scenario_departures(sim) == 0);
 }
 
-/*
- * A group that grows over the limit keeps the ring's links only, and gets the others back when it
- * is small again.
- */
-SCENARIO(mesh_limit)
+/* A group that grows over the limit keeps the ring's links only, and gets the others back when it is small again. */
+CLUSTER_SCENARIO(mesh_limit, MANY, 1)
 {
-    scenario_cluster(sim, p, MANY, 1);
     MUST(sim, all_exchange_directly(MANY, true) && outgoing_links(p[0]) == MANY - 1);
     p[MANY] = scenario_join(sim, MANY + 1, 0);
     scenario_run_ms(sim, 100);
@@ -194,9 +182,8 @@ SCENARIO(mesh_limit)
  * A restarted master learns the cost data from the members; views that do not move keep it, and
  * failures of such links are acted on.
  */
-SCENARIO(mesh_restart)
+CLUSTER_SCENARIO(mesh_restart, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch view = p[0]->machine->view;
     struct pccl_cost cost = p[0]->machine->group.cost;
     sim_master_crash(sim, false);
@@ -214,9 +201,8 @@ SCENARIO(mesh_restart)
 }
 
 /* All members see a death at once: one view, one failure. */
-SCENARIO(mesh_kill)
+CLUSTER_SCENARIO(mesh_kill, 8, 1)
 {
-    scenario_cluster(sim, p, 8, 1);
     uint64_t epoch = p[0]->machine->epoch.number;
     struct pccl_peer_op *ops[8];
     for (uint32_t i = 0; i < 8; i++)
@@ -235,9 +221,8 @@ SCENARIO(mesh_kill)
 }
 
 /* A member that loses all its data links is removed, and no other. */
-SCENARIO(mesh_isolated)
+CLUSTER_SCENARIO(mesh_isolated, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     struct sim_peer *out = scenario_in_ring(sim, p[0], 2);
     for (uint32_t i = 0; i < 5; i++)
         if (p[i] != out)
@@ -269,9 +254,8 @@ static bool cost_is(uint32_t rtt_us, uint64_t rate)
 }
 
 /* New figures of links that have changed make a new view at the next update; others do not. */
-SCENARIO(links_measured)
+CLUSTER_SCENARIO(links_measured, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_epoch first = p[0]->machine->view;
     const uint32_t rtt_us = p[0]->machine->group.cost.rtt_us;
     MUST(sim, rtt_us > 0 && cost_is(rtt_us, 0));
@@ -400,9 +384,8 @@ static void be_silent(struct sim *sim, struct sim_peer *peer)
 }
 
 /* A peer that returns after its removal receives the reason. */
-SCENARIO(gone_words)
+CLUSTER_SCENARIO(gone_words, 6, 1)
 {
-    scenario_cluster(sim, p, 6, 1);
     be_silent(sim, p[1]);
     MUST(sim, hears(sim, p[1], "removed from the run: silent for 2."));
     /* A request in its name learns only that it departed. */
@@ -437,9 +420,8 @@ SCENARIO(gone_words)
 /* ---- operations that are started with two schedules, and classes ---- */
 
 /* The same operation is tiny at one and bulk at another: it fails for all in the same way, in any order of launches. */
-SCENARIO(tiny_against_bulk)
+CLUSTER_SCENARIO(tiny_against_bulk, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t tiny = 0; tiny < 3; tiny++) {
         for (uint32_t late = 0; late < 2; late++) {
             struct pccl_peer_op *ops[3] = {NULL};
@@ -470,9 +452,8 @@ static void announce(struct sim *sim, const struct pccl_id *from, const struct p
 }
 
 /* Announcements of newcomers abort nothing here, and take no room from members. */
-SCENARIO(announced_by_others)
+CLUSTER_SCENARIO(announced_by_others, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_msg_ready ready = {.view = p[0]->machine->view, .descriptor = {.count = 1}, .segment_elements = 1};
     const struct pccl_id other = {{200}};
     ready.instance.joint = pccl_peer_joint(p[0]->machine);
@@ -497,13 +478,9 @@ SCENARIO(announced_by_others)
     MUST(sim, scenario_take(sim, p[0], a) == PCCL_CLASS_MISMATCH);
 }
 
-/*
- * A deadline in the new view meets a member that is still in the old one: the class is the view's
- * for both.
- */
-SCENARIO(class_before_view)
+/* A deadline in the new view meets a member that is still in the old one: the class is the view's for both. */
+CLUSTER_SCENARIO(class_before_view, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *old = scenario_bulk(sim, p[1], 1, 1);
     scenario_run_ms(sim, 10);
     scenario_control(sim, p[1], false);
@@ -520,9 +497,8 @@ SCENARIO(class_before_view)
 }
 
 /* Announcements of operations that are never launched here are bounded, and do not outlive their era. */
-SCENARIO(announcements)
+CLUSTER_SCENARIO(announcements, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_msg_ready ready = {.view = p[0]->machine->view, .descriptor = {.count = 1}, .segment_elements = 1};
     ready.instance.joint = pccl_peer_joint(p[0]->machine);
     for (uint64_t tag = 0; tag < PCCL_OPS_PER_PEER_MAX + 100; tag++) {
@@ -585,9 +561,8 @@ SCENARIO(late_launches)
 }
 
 /* A member gives up one operation after another that the others never launch: in the end it is the one removed. */
-SCENARIO(lone_aborts)
+CLUSTER_SCENARIO(lone_aborts, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < PCCL_OPS_LONE_MAX; i++) {
         struct pccl_peer_op *op = scenario_bulk(sim, p[0], 1 + i % 64, 1 + i);
         scenario_abort(sim, p[0], op, PCCL_CLASS_ABORTED);
@@ -605,9 +580,8 @@ SCENARIO(lone_aborts)
 }
 
 /* The members receive an admission before the newcomer does, and start an operation that it launches as a tiny one. */
-SCENARIO(announced_early)
+CLUSTER_SCENARIO(announced_early, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     p[2] = scenario_join(sim, 6, 0);
     scenario_run_ms(sim, 100); /* its links are up */
     scenario_control(sim, p[2], false);
@@ -697,9 +671,8 @@ static void expect_bounds(struct sim *sim)
 }
 
 /* A peer without a ticket of the master links with no other peer; a peer with one may be ahead of the view. */
-SCENARIO(tickets)
+CLUSTER_SCENARIO(tickets, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     expect_refusals(sim);
     expect_bounds(sim);
     scenario_restart_master(sim, 200);

@@ -106,9 +106,8 @@ SCENARIO(drain)
 }
 
 /* A peer requests its drain after its vote; another one withdraws its vote after its request. */
-SCENARIO(drain_voted)
+CLUSTER_SCENARIO(drain_voted, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     scenario_update(sim, p[3]);
     scenario_run_ms(sim, 100);
     drain(sim, p[3]);
@@ -153,9 +152,8 @@ SCENARIO(drain_voted)
 }
 
 /* Members that ask for pending peers learn of a drain, and update. */
-SCENARIO(drain_pending)
+CLUSTER_SCENARIO(drain_pending, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t count = 3; count > 1; count--) {
         if (count == 3)
             drain(sim, p[2]);
@@ -206,9 +204,8 @@ SCENARIO(drain_late)
 }
 
 /* A peer that is drained dies in the vote, and then another one beside it. */
-SCENARIO(drain_killed)
+CLUSTER_SCENARIO(drain_killed, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     drain(sim, p[3]);
     scenario_update(sim, p[3]);
     scenario_run_ms(sim, 100);
@@ -234,9 +231,8 @@ static void restart_master(struct sim *sim, uint32_t count)
 }
 
 /* The master restarts before the request of the drain, before the vote, and after it. */
-SCENARIO(drain_restart)
+CLUSTER_SCENARIO(drain_restart, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     restart_master(sim, 4);
     drain(sim, p[3]);
     restart_master(sim, 4);
@@ -259,9 +255,8 @@ SCENARIO(drain_restart)
 }
 
 /* A drained peer is cut off when the update is decided, and learns later that it was drained. */
-SCENARIO(drain_unheard)
+CLUSTER_SCENARIO(drain_unheard, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     command(sim, PCCL_COMMAND_DRAIN, &p[2]->id, true, "next topology update");
     for (uint32_t i = 0; i < 3; i++)
         scenario_pending(sim, p[i]);
@@ -275,9 +270,8 @@ SCENARIO(drain_unheard)
 }
 
 /* All members request their drain. */
-SCENARIO(drain_all)
+CLUSTER_SCENARIO(drain_all, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++) {
         drain(sim, p[i]);
         scenario_update(sim, p[i]);
@@ -290,9 +284,8 @@ SCENARIO(drain_all)
 }
 
 /* A newcomer requests its drain, and leaves at once. */
-SCENARIO(drain_newcomer)
+CLUSTER_SCENARIO(drain_newcomer, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     p[2] = scenario_join(sim, 5, 0);
     drain(sim, p[2]); /* before its hello */
     went(sim, p[2], PCCL_CALL_CONNECT);
@@ -305,9 +298,8 @@ SCENARIO(drain_newcomer)
 }
 
 /* A peer requests its drain in forged votes: no other peer leaves. */
-SCENARIO(drain_liar)
+CLUSTER_SCENARIO(drain_liar, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     scenario_lie(sim, p[2]);
     p[2]->end_checked = true;
     for (uint32_t i = 0; i < 3;

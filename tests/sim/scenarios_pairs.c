@@ -31,9 +31,8 @@ static uint32_t pairs_at_master(const struct sim *sim) { return sim->master->mac
  * In both directions at once under one tag, several in flight, launched in another order at each
  * end: each meets its own, and nothing of them is left.
  */
-SCENARIO(pair_crossing)
+CLUSTER_SCENARIO(pair_crossing, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *out[2][3], *in[2][3];
     for (uint32_t i = 0; i < 3; i++)
         out[0][i] = send(sim, 0, 1, 1 + i, true);
@@ -52,9 +51,8 @@ SCENARIO(pair_crossing)
 }
 
 /* A death beside a pair disturbs it in no phase: launched at one end, at both, complete at one. */
-SCENARIO(pair_third_dies)
+CLUSTER_SCENARIO(pair_third_dies, 6, 1)
 {
-    scenario_cluster(sim, p, 6, 1);
     struct pccl_peer_op *lone = send(sim, 0, 1, 1, true), *out = send(sim, 1, 2, 2, false);
     struct pccl_peer_op *in = receive(sim, 2, 1, 2, false);
     scenario_run_ms(sim, 20);
@@ -76,9 +74,8 @@ SCENARIO(pair_third_dies)
  * Either end dies: before it launches, with its part complete. The other one learns that, and may continue with a
  * third.
  */
-SCENARIO(pair_end_dies)
+CLUSTER_SCENARIO(pair_end_dies, 6, 1)
 {
-    scenario_cluster(sim, p, 6, 1);
     struct pccl_peer_op *lone = send(sim, 0, 5, 1, true), *waits = receive(sim, 1, 5, 2, true);
     struct pccl_peer_op *beside = send(sim, 0, 1, 7, true);
     scenario_run_ms(sim, 20);
@@ -110,9 +107,8 @@ SCENARIO(pair_end_dies)
 }
 
 /* An operation given up by one end is given up at the other, which launches it later, and the next ones match. */
-SCENARIO(pair_given_up)
+CLUSTER_SCENARIO(pair_given_up, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *first = send(sim, 0, 1, 1, true), *next = send(sim, 0, 1, 2, true);
     scenario_abort(sim, p[0], first, PCCL_CLASS_DEADLINE);
     scenario_must_end(sim, p[0], first, PCCL_CLASS_DEADLINE, pccl_id_str(&p[1]->id));
@@ -125,9 +121,8 @@ SCENARIO(pair_given_up)
 }
 
 /* Two peers with different lengths, or with one payload tiny and the other not, learn each other's request. */
-SCENARIO(pair_mismatch)
+CLUSTER_SCENARIO(pair_mismatch, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t turn = 0; turn < 2; turn++) {
         struct pccl_peer_op *out = send(sim, 0, 1, turn, true), *in = NULL;
         struct sim_request other = {.collective = PCCL_SEND,
@@ -144,9 +139,8 @@ SCENARIO(pair_mismatch)
 }
 
 /* A bulk send whose link cannot be dialed ends by itself; others continue. */
-SCENARIO(pair_link)
+CLUSTER_SCENARIO(pair_link, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     const struct pccl_id *ring = p[0]->machine->group.ring;
     struct sim_peer *one = sim_peer_find(sim, &ring[0]), *other = sim_peer_find(sim, &ring[2]);
     sim_net_cut(sim, one->process.host, other->process.host, SIM_DATA, SIM_REFUSE);
@@ -224,9 +218,8 @@ SCENARIO(pair_large_group)
  * The master restarts: an operation done at both ends is committed, a commit known to one of them holds for the other,
  * and an open one continues. One that does not return ends only its pairs.
  */
-SCENARIO(pair_restart)
+CLUSTER_SCENARIO(pair_restart, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     struct pccl_peer_op *open = send(sim, 0, 1, 10, true), *lost = receive(sim, 3, 4, 20, true);
     struct pccl_peer_op *out = send(sim, 0, 1, 30, false), *in = receive(sim, 1, 0, 30, false);
     struct pccl_peer_op *half = send(sim, 3, 4, 40, false), *dead = receive(sim, 4, 3, 40, false);
@@ -262,9 +255,8 @@ static uint64_t admitted(const struct sim *sim, uint32_t who)
 /*
  * A peer that names a pair that it is not in, or a role that it does not have, is removed, and the pair is unaffected.
  */
-SCENARIO(pair_liars)
+CLUSTER_SCENARIO(pair_liars, 7, 1)
 {
-    scenario_cluster(sim, p, 7, 1);
     uint64_t foreign = pccl_pair_name(admitted(sim, 0), admitted(sim, 1));
     uint64_t own = pccl_pair_name(admitted(sim, 6), admitted(sim, 0));
     struct pccl_instance theirs = {.pair = foreign, .joint = pccl_peer_joint(p[0]->machine), .tag = 1};

@@ -35,9 +35,8 @@ SCENARIO(f6_all_report)
 }
 
 /* F7: launched at A, not at B; all members are there: it continues. */
-SCENARIO(f7_undecided)
+CLUSTER_SCENARIO(f7_undecided, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_bulk(sim, p[0], 1, 1), *t = scenario_tiny(sim, p[0], 2, 1);
     scenario_run_ms(sim, 20);
     scenario_restart_master(sim, 200);
@@ -55,9 +54,8 @@ SCENARIO(f7_undecided)
  * F8: the epoch that admits N reaches only A, then the master dies. A's list is law, B's vote is
  * answered, N joins again.
  */
-SCENARIO(f8_epoch_content)
+CLUSTER_SCENARIO(f8_epoch_content, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct sim_peer *n = scenario_join(sim, 5, 0);
     scenario_run_ms(sim, 100);
     scenario_update(sim, p[1]);
@@ -81,9 +79,8 @@ SCENARIO(f8_epoch_content)
  * Only A has received the end of the update, and has launched an operation and aborted it, then the master dies. B
  * receives the update first, so that the outcome, in the new era, applies to B, too.
  */
-SCENARIO(missed_round)
+CLUSTER_SCENARIO(missed_round, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     scenario_update(sim, p[1]);
     scenario_run_ms(sim, 20);
     scenario_control(sim, p[1], false);
@@ -108,9 +105,8 @@ SCENARIO(missed_round)
  * A receives the epoch of a recovery, B and C do not. The next master recovers the run with these: its epoch is another
  * one.
  */
-SCENARIO(two_recoveries)
+CLUSTER_SCENARIO(two_recoveries, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     scenario_control(sim, p[0], false);
     scenario_restart_master(sim, 100);
     scenario_run_ms(sim, 1000); /* less than T_recover */
@@ -171,9 +167,8 @@ static void say_old_hello(struct sim *sim, const struct sim_peer *peer, uint64_t
  * had waited at the master before and does not learn of it: neither a late hello nor a new one makes it a newcomer
  * again.
  */
-SCENARIO(f9_newcomer_first)
+CLUSTER_SCENARIO(f9_newcomer_first, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct sim_peer *waiting = scenario_join(sim, 6, 0);
     WAIT(sim, 500, waiting->machine->greeted);
     uint64_t boot = waiting->machine->boot;
@@ -242,9 +237,8 @@ SCENARIO(noted_run)
 }
 
 /* A member returns after another run was created at its master: its calls end as after a removal from its run. */
-SCENARIO(another_run)
+CLUSTER_SCENARIO(another_run, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     sim_master_crash(sim, true);
     control_all(sim, 3, false);
     sim_master_start(sim);
@@ -291,9 +285,8 @@ SCENARIO(noted_run_probe)
 }
 
 /* They found another run after recover_ms, or at once if the noted run has ended. */
-SCENARIO(noted_run_gone)
+CLUSTER_SCENARIO(noted_run_gone, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     sim->plan.keeps_run = true;
     sim_master_crash(sim, true);
     sim_peer_kill(sim, p[0], false);
@@ -325,9 +318,8 @@ SCENARIO(noted_run_half_back)
 }
 
 /* A master without a note waits for members that dial at the end of their back-off. */
-SCENARIO(dialing_members)
+CLUSTER_SCENARIO(dialing_members, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     sim->plan.master.found_after_ms = sim->plan.peer.dial_max_ms + 100;
     sim_master_crash(sim, false);
     scenario_run_ms(sim, 3000); /* their pauses are the longest now */
@@ -343,9 +335,8 @@ SCENARIO(dialing_members)
  * A hello was in flight for so long that its peer has acknowledged more since, over another connection. It is refused,
  * and the peer's current connection continues.
  */
-SCENARIO(late_hello)
+CLUSTER_SCENARIO(late_hello, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     const struct sim_conn *control = p[1]->control;
     scenario_run_ms(sim, 1000);
     MUST(sim, pccl_master_find(sim->master->machine, &p[1]->id)->session.acknowledged > 0);
@@ -358,9 +349,8 @@ SCENARIO(late_hello)
  * A member returns to a master whose queue is full of strangers from its address: its connection is turned away before
  * its hello arrives. That answers a connection, not the member; a newcomer takes it for an answer.
  */
-SCENARIO(crowded_out)
+CLUSTER_SCENARIO(crowded_out, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *x[3];
     for (uint32_t i = 0; i < 3; i++)
         x[i] = scenario_bulk(sim, p[i], 1, 1);
@@ -408,9 +398,8 @@ SCENARIO(f15_tiny_restart)
 }
 
 /* F23: no member of group 1 has reported yet; a round over all waits, and group 1 stays in. */
-SCENARIO(f23_other_group)
+CLUSTER_SCENARIO(f23_other_group, 4, 2)
 {
-    scenario_cluster(sim, p, 4, 2);
     sim_master_crash(sim, true);
     scenario_control(sim, p[1], false);
     scenario_control(sim, p[3], false);
@@ -499,9 +488,8 @@ SCENARIO(recover_then_crash)
  * Two of three recover the run and end it; the third sleeps through both. It is refused: a member of the run may have
  * seen more.
  */
-SCENARIO(run_over)
+CLUSTER_SCENARIO(run_over, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     sim_process_stop(sim, &p[2]->process, sim->now + 7 * SIM_S); /* longer than T_recover */
     struct pccl_id run = p[2]->machine->lineage;
     scenario_restart_master(sim, 200);
@@ -515,13 +503,9 @@ SCENARIO(run_over)
     MUST(sim, !pccl_id_equal(&sim->master->machine->lineage, &run));
 }
 
-/*
- * A limit of waiting is never early and hardly late: an operation's, a call's, and the one without
- * a master.
- */
-SCENARIO(limits)
+/* A limit of waiting is never early and hardly late: an operation's, a call's, and the one without a master. */
+CLUSTER_SCENARIO(limits, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_peer_op *a = scenario_launch(sim, p[0], 1, 1, true, 300);
     scenario_run_ms(sim, 299);
     MUST(sim, !a->abort_sent);
@@ -545,9 +529,8 @@ SCENARIO(limits)
  * The master removes a silent one of two, which no member learns before it dies. So both are members of the old view
  * when it is back; then the link between the two fails.
  */
-SCENARIO(unheard_view)
+CLUSTER_SCENARIO(unheard_view, 2, 1)
 {
-    scenario_cluster(sim, p, 2, 1);
     struct pccl_epoch view = p[0]->machine->view;
     scenario_control(sim, p[1], false);
     sim_conn_reset(sim, p[1]->control);

@@ -64,9 +64,8 @@ SCENARIO(unable_and_dead)
  * The only holder of the group's state cannot take part: no other content is elected, also over a restart of the
  * master, and the revision stays.
  */
-SCENARIO(unable_sync)
+CLUSTER_SCENARIO(unable_sync, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     for (uint32_t i = 0; i < 3; i++)
         scenario_hold(p[i], i == 0 ? 700 : 500, 0);
     p[0]->process.starved = true;
@@ -157,9 +156,8 @@ static void dialed_goes(struct sim *sim, uint32_t count, uint32_t place)
 }
 
 /* The oldest of three, the older of two, the younger, and the youngest, though the master is blind. */
-SCENARIO(shortage_of_the_dialed)
+CLUSTER_SCENARIO(shortage_of_the_dialed, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     sim->no_probes = true;
     dialed_goes(sim, 3, 0);
     dialed_goes(sim, 2, 0);

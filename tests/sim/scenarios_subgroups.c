@@ -113,9 +113,8 @@ static uint32_t subgroups_at_master(const struct sim *sim) { return sim->master-
 /* ---- */
 
 /* Two that overlap, side by side with the whole group, on the same tag; a death beside them disturbs neither. */
-SCENARIO(subgroup_overlap)
+CLUSTER_SCENARIO(subgroup_overlap, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     uint64_t one = found(sim, 1 | 2 | 4), other = found(sim, 2 | 4 | 8);
     MUST(sim, one != other && subgroups_at_master(sim) == 2);
     struct pccl_peer_op *a = launch_in(sim, p[1], one, 1, 1, true), *b = launch_in(sim, p[1], other, 1, 2, true);
@@ -139,9 +138,8 @@ SCENARIO(subgroup_overlap)
 }
 
 /* Two die at once, in different subgroups; a third subgroup lives. The remaining members create them again. */
-SCENARIO(subgroup_two_die)
+CLUSTER_SCENARIO(subgroup_two_die, 6, 1)
 {
-    scenario_cluster(sim, p, 6, 1);
     uint64_t a = found(sim, 1 | 2), b = found(sim, 4 | 8), c = found(sim, 16 | 32);
     struct pccl_peer_op *x = launch_in(sim, p[0], a, 1, 1, true), *y = launch_in(sim, p[2], b, 1, 1, false);
     struct pccl_peer_op *z = launch_in(sim, p[4], c, 1, 1, true);
@@ -325,9 +323,8 @@ SCENARIO(subgroup_end_restart)
 }
 
 /* A member does not return to a restarted master: its subgroups end, the others live. */
-SCENARIO(subgroup_missing)
+CLUSTER_SCENARIO(subgroup_missing, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     uint64_t name = found(sim, 1 | 2 | 8), other = found(sim, 1 | 2);
     struct pccl_peer_op *x = launch_in(sim, p[0], name, 1, 1, false), *y = launch_in(sim, p[0], other, 1, 1, true);
     struct pccl_peer_op *f = launch_founding(sim, p[0], 1 | 8, 0);
@@ -366,9 +363,8 @@ SCENARIO(subgroup_commit_first)
 /*
  * The link between two members fails permanently: no member is removed, and only operations that rely on that link end.
  */
-SCENARIO(subgroup_link)
+CLUSTER_SCENARIO(subgroup_link, 5, 1)
 {
-    scenario_cluster(sim, p, 5, 1);
     uint64_t with = found(sim, 1 | 2 | 4), without = found(sim, 4 | 8);
     struct pccl_peer_op *x = launch_in(sim, p[2], with, 1, 1, true), *y = launch_in(sim, p[2], without, 1, 1, true);
     uint32_t a = p[0]->process.host, b = p[1]->process.host;
@@ -384,9 +380,8 @@ SCENARIO(subgroup_link)
 }
 
 /* Two create by differing lists: both wait, learn for which members, and the deadline's reason has it. */
-SCENARIO(subgroup_lists_differ)
+CLUSTER_SCENARIO(subgroup_lists_differ, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *a = launch_founding(sim, p[0], 3, 3000), *b = launch_founding(sim, p[1], 7, 3000);
     WAIT(sim, 2500, pccl_peer_waiting(p[0]->machine)->length > 0 && pccl_peer_waiting(p[1]->machine)->length > 0);
     MUST(sim, strstr(pccl_peer_waiting(p[0]->machine)->bytes, "creation of a group waits for peer") != NULL);
@@ -429,9 +424,8 @@ static enum pccl_status try_founding(struct sim *sim, struct sim_peer *peer, uin
  * A creator has died, and one of the others does not know it yet; then all do, and the creation is refused with the
  * same words.
  */
-SCENARIO(subgroup_gone)
+CLUSTER_SCENARIO(subgroup_gone, 4, 1)
 {
-    scenario_cluster(sim, p, 4, 1);
     struct pccl_peer_op *early = launch_founding(sim, p[0], 1 | 2 | 8, 0);
     scenario_run_ms(sim, 20);
     sim_peer_kill(sim, p[3], false);
@@ -461,9 +455,8 @@ static bool links_to(struct sim_peer *from, const struct sim_peer *to)
 }
 
 /* A member that gives up sends the others its reason. */
-SCENARIO(subgroup_given_up)
+CLUSTER_SCENARIO(subgroup_given_up, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     uint64_t name = found(sim, 1 | 2 | 4);
     struct pccl_msg leave = {.type = PCCL_MSG_leave, .as.leave = {.reason = pccl_bytes_of_string("no room")}};
     scenario_lie(sim, p[2]);
@@ -495,9 +488,8 @@ SCENARIO(subgroup_newcomer_link)
 }
 
 /* A newcomer without a message from the master takes the link of a member that has one. */
-SCENARIO(link_before_the_answer)
+CLUSTER_SCENARIO(link_before_the_answer, 1, 1)
 {
-    scenario_cluster(sim, p, 1, 1);
     p[1] = scenario_join(sim, 2, 0);
     WAIT(sim, 1000, sim->master->machine->remote_count == 2);
     scenario_control(sim, p[1], false);
@@ -577,9 +569,8 @@ static void expect_removed(struct sim *sim, struct sim_peer *liar, const struct 
 }
 
 /* A member that names a subgroup of others is removed. */
-SCENARIO(subgroup_liars)
+CLUSTER_SCENARIO(subgroup_liars, 8, 1)
 {
-    scenario_cluster(sim, p, 8, 1);
     uint64_t name = found(sim, 3);
     struct pccl_instance foreign = {.subgroup = name, .joint = pccl_peer_joint(p[0]->machine), .tag = 1};
     struct pccl_instance founding = {.subgroup = PCCL_FOUNDING, .joint = foreign.joint, .tag = 1};
@@ -609,9 +600,8 @@ SCENARIO(subgroup_liars)
 }
 
 /* A member that ends a founding of others is removed, and the others found. */
-SCENARIO(founding_liar)
+CLUSTER_SCENARIO(founding_liar, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     struct pccl_peer_op *ops[] = {launch_founding(sim, p[0], 3, 0), NULL};
     struct pccl_msg msg = {.type = PCCL_MSG_abort_request,
                            .as.abort_request = {.instance = ops[0]->instance, .class = PCCL_CLASS_ABORTED}};

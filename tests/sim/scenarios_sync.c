@@ -509,10 +509,7 @@ SCENARIO(sync_groups)
     MUST(sim, p[1]->machine->revision == 1 && p[1]->machine->rounds[PCCL_ROUND_SYNC] == 1);
 }
 
-/*
- * Given up before the election: the vote is taken back, the round is open. After it: it ends with
- * the round.
- */
+/* Given up before the election: the vote is taken back, the round is open. After it: it ends with the round. */
 SCENARIO(sync_withdraw)
 {
     begin(sim, 3, 1);
@@ -625,9 +622,7 @@ SCENARIO(sync_tie)
     }
 }
 
-/*
- * Tensors that need not be the same: a newcomer gets them once, from one that has been in before.
- */
+/* Tensors that need not be the same: a newcomer gets them once, from one that has been in before. */
 SCENARIO(sync_unequal)
 {
     begin(sim, 2, 1);
@@ -661,10 +656,7 @@ SCENARIO(sync_unequal)
     }
 }
 
-/*
- * `count` newcomers that have such tensors, and another content: p[first] and on. p[member] is
- * alone in the run.
- */
+/* `count` newcomers that have such tensors, and another content: p[first] and on. p[member] is alone in the run. */
 static void let_in(struct sim *sim, uint32_t member, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++)

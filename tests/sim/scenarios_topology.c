@@ -253,13 +253,9 @@ SCENARIO(topology_quiet)
     MUST(sim, sim_app_launch(sim, p[0], &request, &other) == PCCL_USAGE);
 }
 
-/*
- * Two groups, and no search can be made for one of them: each ends with its own result, at the same
- * time.
- */
-SCENARIO(topology_groups)
+/* Two groups, and no search can be made for one of them: each ends with its own result, at the same time. */
+CLUSTER_SCENARIO(topology_groups, 6, 2)
 {
-    scenario_cluster(sim, p, 6, 2);
     sim->searches_by_hand = true;
     vote_all(sim, 6);
     const struct pccl_master *m = sim->master->machine;

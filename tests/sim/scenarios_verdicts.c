@@ -519,9 +519,8 @@ static void begin_verdict(struct sim *sim, uint32_t count)
 }
 
 /* All receive it and its end, a newcomer, too. */
-SCENARIO(verdicts_told)
+CLUSTER_SCENARIO(verdicts_told, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     begin_verdict(sim, 3);
     p[3] = scenario_join(sim, 4, 0);
     scenario_run_ms(sim, 100);
@@ -534,18 +533,16 @@ SCENARIO(verdicts_told)
 }
 
 /* It ends with the membership of its peer. */
-SCENARIO(verdicts_death)
+CLUSTER_SCENARIO(verdicts_death, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     begin_verdict(sim, 3);
     sim_peer_kill(sim, p[0], false);
     WAIT(sim, 1000, known(p[1]) == 0 && known(p[2]) == 0);
 }
 
 /* A restarted master has none, and peers forget the last master's. */
-SCENARIO(verdicts_restart)
+CLUSTER_SCENARIO(verdicts_restart, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     begin_verdict(sim, 3);
     scenario_restart_master(sim, 100);
     WAIT(sim, 15000, known(p[0]) == 0 && known(p[1]) == 0 && known(p[2]) == 0);
@@ -606,9 +603,8 @@ static void comes_back(struct sim *sim)
 }
 
 /* Not before the limit. The others continue; it stays out, and twice as long the next time. */
-SCENARIO(slow_peer_goes)
+CLUSTER_SCENARIO(slow_peer_goes, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
     stall(sim, 3, LIMIT_S - 2);
     MUST(sim, !is_out(p[0]));
@@ -628,9 +624,8 @@ SCENARIO(slow_peer_goes)
 }
 
 /* Its namesakes elsewhere may join, also behind the same address, and so may others of its host. */
-SCENARIO(slow_peer_is_known)
+CLUSTER_SCENARIO(slow_peer_is_known, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
     stall(sim, 3, LIMIT_S + 2);
     MUST(sim, is_out(p[0]));
@@ -662,9 +657,8 @@ SCENARIO(slow_peer_without_name)
 }
 
 /* A verdict that ends in time, too few others, and a master that only warns. */
-SCENARIO(slow_peer_stays)
+CLUSTER_SCENARIO(slow_peer_stays, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
     sim->master->machine->config.expel_slow_peers = false;
     stall(sim, 3, 3 * LIMIT_S);
@@ -682,9 +676,8 @@ SCENARIO(slow_peer_stays)
 }
 
 /* An expelled peer may join while there are not enough others. */
-SCENARIO(slow_peer_is_needed)
+CLUSTER_SCENARIO(slow_peer_is_needed, 3, 1)
 {
-    scenario_cluster(sim, p, 3, 1);
     expel_slow_peers(sim, 2);
     stall(sim, 3, LIMIT_S + 2);
     MUST(sim, is_out(p[0]));
@@ -695,9 +688,8 @@ SCENARIO(slow_peer_is_needed)
 }
 
 /* All of a group depart just after they have reported, while another group continues. */
-SCENARIO(verdicts_of_nobody)
+CLUSTER_SCENARIO(verdicts_of_nobody, 4, 2)
 {
-    scenario_cluster(sim, p, 4, 2);
     struct sim_peer *stay[] = {p[0], p[2]};
     struct pccl_msg_sight telemetry = {.window_ms = 1000, .operations = 5, .took_us = 500000};
     for (uint32_t k = 0; k < 2; k++) /* the first one is compared at once */

@@ -432,8 +432,7 @@ void sim_peer_readable(struct sim *sim, struct sim_peer *peer, struct sim_conn *
 void sim_peer_tick(struct sim *sim, struct sim_peer *peer);
 uint64_t sim_peer_deadline(const struct sim_peer *peer);
 /*
- * Steps its machine, now, and returns the machine's answer. The caller checks it (sim_check_peer)
- * and arms its timer.
+ * Steps its machine, now, and returns the machine's answer. The caller checks it (sim_check_peer) and arms its timer.
  */
 enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event);
 enum pccl_status sim_peer_call(struct sim *sim, struct sim_peer *peer, enum pccl_call call);
@@ -594,10 +593,7 @@ void sim_state_donor(struct sim *sim, struct sim_peer *peer, const struct pccl_i
                      const struct pccl_proof *proof);
 /* The call has ended, with everything that was done for it. */
 void sim_state_over(struct sim_peer *peer);
-/*
- * For scenarios: the first write; the elected content has arrived (false: no donor has it); it
- * cannot be had.
- */
+/* For scenarios: the first write; the elected content has arrived (false: no donor has it); it cannot be had. */
 void sim_state_touch(struct sim *sim, struct sim_peer *peer);
 PCCL_MUST_CHECK bool sim_state_finish(struct sim *sim, struct sim_peer *peer);
 void sim_state_break(struct sim *sim, struct sim_peer *peer);
@@ -842,13 +838,9 @@ void sim_init(struct sim *sim, uint64_t seed, bool trace, bool mute_uses);
 void sim_fini(struct sim *sim);
 /* One whole random run. */
 void sim_run_seed(struct sim *sim);
-/*
- * One directed run in which the allocations from number `at` on fail. Returns how many the machines
- * made.
- */
+/* One directed run in which the allocations from number `at` on fail. Returns how many the machines made. */
 uint64_t sim_run_oom(struct sim *sim, uint64_t at, uint64_t length);
 /* The state that all must reach after the faults have stopped. */
-bool sim_has_converged(struct sim *sim);
 void sim_converge(struct sim *sim);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * The world: the heap of events, randomness, memory with an account, the trace, and how a failed
- * run ends.
- */
+/* The world: the heap of events, randomness, memory with an account, the trace, and how a failed run ends. */
 #include "sim.h"
 
 #include <setjmp.h>
