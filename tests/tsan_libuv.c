@@ -1,10 +1,9 @@
 /*
- * Only in programs built with ThreadSanitizer. The system's libuv closes descriptors by a system
- * call of its own, which the sanitizer does not see: whoever gets the same number next, on another
- * thread, would look like a race with the opening of the closed one. libuv has this remedy itself,
- * when it is built with the sanitizer; here `syscall` stands in front of it. The close is told as
- * the end of the number's history, not as one more access: what libuv orders its closes by, its
- * atomics, the sanitizer does not see either.
+ * Only in programs built with ThreadSanitizer. The system's libuv closes descriptors by a system call of its own, which
+ * the sanitizer does not see: whoever gets the same number next, on another thread, would look like a race with the
+ * opening of the closed one. libuv has this remedy itself, when it is built with the sanitizer; here `syscall` stands
+ * in front of it. The close is told as the end of the number's history, not as one more access: what libuv orders its
+ * closes by, its atomics, the sanitizer does not see either.
  */
 #include <dlfcn.h>
 #include <sanitizer/linux_syscall_hooks.h>

@@ -1,9 +1,8 @@
 /*
- * loop BIT TAGS COUNT IN_FLIGHT: admit newcomers, agree on the step, reduce with retry, report;
- * until stopped. With IN_FLIGHT 0 the retry is made here, and each failed round is reported; with the
- * option blocking, each operation is a blocking call, whose caller moves its data. Each
- * peer adds 1 << BIT in element 0 and the same numbers elsewhere, so the result shows its
- * contributors and whether it is right. Newcomers get the step by a maximum over all members, in
+ * loop BIT TAGS COUNT IN_FLIGHT: admit newcomers, agree on the step, reduce with retry, report; until stopped. With
+ * IN_FLIGHT 0 the retry is made here, and each failed round is reported; with the option blocking, each operation is a
+ * blocking call, whose caller moves its data. Each peer adds 1 << BIT in element 0 and the same numbers elsewhere, so
+ * the result shows its contributors and whether it is right. Newcomers get the step by a maximum over all members, in
  * place of the shared state.
  */
 #include "loop.h"

@@ -1,6 +1,4 @@
-/*
- * One turn of a peer's life: admit newcomers, agree on the step, make it. The caller defines a step.
- */
+/* One turn of a peer's life: admit newcomers, agree on the step, make it. The caller defines a step. */
 #ifndef PCCL_TESTS_E2E_LOOP_H
 #define PCCL_TESTS_E2E_LOOP_H
 

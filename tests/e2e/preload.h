@@ -1,7 +1,4 @@
-/*
- * For libraries that LD_PRELOAD puts before others: a seeded generator, and the functions that
- * theirs hide.
- */
+/* For libraries that LD_PRELOAD puts before others: a seeded generator, and the functions that theirs hide. */
 #ifndef PCCL_TESTS_PRELOAD_H
 #define PCCL_TESTS_PRELOAD_H
 
@@ -29,10 +26,7 @@ static void *next(const char *name)
     return function;
 }
 
-/*
- * The function that is hidden by ours: a pointer to it, out of one to an object, for which ISO C
- * has no cast.
- */
+/* The function that is hidden by ours: a pointer to it, out of one to an object, for which ISO C has no cast. */
 #define REAL(name)                                                                                                     \
     union {                                                                                                            \
         void *object;                                                                                                  \

@@ -29,10 +29,7 @@ static void release_operation(struct slot *slot, struct operation *operation)
     pthread_mutex_unlock(&slot->lock);
 }
 
-/*
- * TAG COUNT DTYPE OP PATTERN, from word `first` on, the tag `index` higher; options inplace,
- * quant=ALGORITHM:DTYPE
- */
+/* TAG COUNT DTYPE OP PATTERN, from word `first` on, the tag `index` higher; options inplace, quant=ALGORITHM:DTYPE */
 static void parse_reduction(const struct command *command, int first, uint64_t index,
                             pcclReduceDescriptor_t *descriptor, struct values *values)
 {

@@ -1,10 +1,9 @@
 /*
- * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in
- * SHIM_ONE_IN is interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked
- * for. SHIM_SEED makes processes differ. At exit it prints on standard error how often it did so.
- * SHIM_LATE_WAKES_MS: a thread that wakes another one's loop is held up for that long before it
- * does, as on a machine that is busy. SHIM_CONGESTION: the congestion control that connections get
- * when another one is asked for, as on a system that has no other. SHIM_DISK: after each
+ * For LD_PRELOAD: system calls that fail now and then as they may on any busy machine. One call in SHIM_ONE_IN is
+ * interrupted, finds no buffers or no descriptor, or moves fewer bytes than asked for. SHIM_SEED makes processes
+ * differ. At exit it prints on standard error how often it did so. SHIM_LATE_WAKES_MS: a thread that wakes another
+ * one's loop is held up for that long before it does, as on a machine that is busy. SHIM_CONGESTION: the congestion
+ * control that connections get when another one is asked for, as on a system that has no other. SHIM_DISK: after each
  * fsync of a directory, a copy of its synced files, as they are after a loss of power.
  */
 #include "preload.h"

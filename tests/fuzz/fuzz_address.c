@@ -1,6 +1,4 @@
-/*
- * A text is refused, or it is an address whose text reads as the same address; any 16 bytes have a valid text.
- */
+/* A text is refused, or it is an address whose text reads as the same address; any 16 bytes have a valid text. */
 #include "fuzz.h"
 
 #include "core/address.h"

@@ -1,7 +1,4 @@
-/*
- * A text is refused with a reason that names a line, or it is a report that prints as a text of the
- * same report.
- */
+/* A text is refused with a reason that names a line, or it is a report that prints as a text of the same report. */
 #include "fuzz.h"
 
 #include "perf/report_parse.h"

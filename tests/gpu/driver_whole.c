@@ -1,7 +1,4 @@
-/*
- * A libcuda of tests: the driver of tests/unit/fake_cuda.h under the names that the real one
- * exports.
- */
+/* A libcuda of tests: the driver of tests/unit/fake_cuda.h under the names that the real one exports. */
 #include "fake_cuda.h"
 
 #define EXPORTED __attribute__((visibility("default")))

@@ -1,6 +1,4 @@
-/*
- * An application that uses an installed library: a master and one peer in one process. C99 and C++.
- */
+/* An application that uses an installed library: a master and one peer in one process. C99 and C++. */
 #include <ccoip.h>
 #include <pccl.h>
 #include <stdio.h>

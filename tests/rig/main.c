@@ -53,10 +53,7 @@ struct level {
 };
 static const struct level levels[] = {{1, 48, 96, 12}, {1, 1, 1, 600}, {1, 1, 1, 100000}, {1, 1, 1, UINT64_MAX}};
 
-/*
- * The connections that the undisturbed run uses; losing another one changes nothing. Returns their
- * number.
- */
+/* The connections that the undisturbed run uses; losing another one changes nothing. Returns their number. */
 static uint32_t used_connections(uint32_t used[RIG_CONNECTIONS_MAX])
 {
     uint32_t count = 0;

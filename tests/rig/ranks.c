@@ -47,10 +47,7 @@ static bool canaries_live(const struct rig_buffer *buffer)
     return all_are(buffer->block, before, CANARY) && all_are(buffer->data + buffer->data_bytes, after, CANARY);
 }
 
-/*
- * The caller has the buffer back: later writes are noticed at the end, or at once under the
- * sanitizer.
- */
+/* The caller has the buffer back: later writes are noticed at the end, or at once under the sanitizer. */
 static void buffer_return(struct rig_buffer *buffer)
 {
     if (buffer->block == NULL)

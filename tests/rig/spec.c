@@ -367,10 +367,7 @@ struct fold {
     uint8_t *result;
 };
 
-/*
- * The elements, or the partial fold, as they arrive from this rank at the other side: as these types,
- * or those.
- */
+/* The elements, or the partial fold, as they arrive from this rank at the other side: as these types, or those. */
 static void pass_codec(const struct fold *fold, uint32_t rank, const struct pccl_packing *by, const void *elements,
                        const struct pccl_packing *as, void *result)
 {
@@ -379,10 +376,7 @@ static void pass_codec(const struct fold *fold, uint32_t rank, const struct pccl
     pccl_packing_decode(as, fold->kernels, fold->packed, fold->count, result);
 }
 
-/*
- * Folds one part after the other. All parts but the last, or the partial fold, are packed for
- * sending.
- */
+/* Folds one part after the other. All parts but the last, or the partial fold, are packed for sending. */
 static void fold_packed(const struct fold *fold)
 {
     const struct pccl_plan *plan = fold->plan;

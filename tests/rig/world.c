@@ -1,7 +1,4 @@
-/*
- * The scheduler: picks the next of all possible steps, injects the faults, and judges how the run
- * has ended.
- */
+/* The scheduler: picks the next of all possible steps, injects the faults, and judges how the run has ended. */
 #include "rig.h"
 
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /*
- * Rules about a peer's state that its functions rely on. They hold between two steps or calls, for
- * any messages of a correct master, and also if memory was short. This file must not know which
- * events led to a state.
+ * Rules about a peer's state that its functions rely on. They hold between two steps or calls, for any messages of a
+ * correct master, and also if memory was short. This file must not know which events led to a state.
  */
 #include "support/peer_check.h"
 

@@ -1,6 +1,4 @@
-/*
- * Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers.
- */
+/* Random valid messages, made from the field tables, for round-trip tests and as seeds for fuzzers. */
 #include "support/wire_random.h"
 
 #include "kernels/reduce.h"

@@ -1,7 +1,4 @@
-/*
- * Shared by the tests of the public functions: the size of a communicator's world, and the reason
- * of a failure.
- */
+/* Shared by the tests of the public functions: the size of a communicator's world, and the reason of a failure. */
 #ifndef PCCL_TESTS_UNIT_API_SUPPORT_H
 #define PCCL_TESTS_UNIT_API_SUPPORT_H
 

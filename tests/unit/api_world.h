@@ -1,6 +1,4 @@
-/*
- * A master and up to PEERS peers of one group in this process, for tests of the public functions.
- */
+/* A master and up to PEERS peers of one group in this process, for tests of the public functions. */
 #ifndef PCCL_TESTS_UNIT_API_WORLD_H
 #define PCCL_TESTS_UNIT_API_WORLD_H
 

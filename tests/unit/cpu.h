@@ -14,9 +14,7 @@
 
 static uint32_t variants_run; /* a bit for each index of pccl_kernels_variant */
 
-/*
- * The variant number `index` that this processor can run; NULL beyond the last. It counts as run.
- */
+/* The variant number `index` that this processor can run; NULL beyond the last. It counts as run. */
 static inline const struct pccl_kernels *kernels_here(uint32_t index)
 {
     const struct pccl_kernels *kernels;

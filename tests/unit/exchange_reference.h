@@ -1,6 +1,4 @@
-/*
- * The inputs of operations and the expected results: exact ones from a reference, quantized ones within bounds.
- */
+/* The inputs of operations and the expected results: exact ones from a reference, quantized ones within bounds. */
 #ifndef PCCL_TESTS_EXCHANGE_REFERENCE_H
 #define PCCL_TESTS_EXCHANGE_REFERENCE_H
 

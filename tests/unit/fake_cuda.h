@@ -553,10 +553,7 @@ static inline void fake_cuda_fail(enum pccl_cuda_function function, uint64_t n, 
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/*
- * Zeroed memory of a device, or managed memory. Its content is at that address at all times: tests
- * may look.
- */
+/* Zeroed memory of a device, or managed memory. Its content is at that address at all times: tests may look. */
 static inline void *fake_cuda_memory(int device, enum fake_cuda_kind kind, size_t bytes)
 {
     pthread_mutex_lock(&fake_cuda.lock);
@@ -573,10 +570,7 @@ static inline void fake_cuda_free(void *memory)
     pthread_mutex_unlock(&fake_cuda.lock);
 }
 
-/*
- * Queues this work on a stream of the application; it is done when a thread waits for the whole
- * context.
- */
+/* Queues this work on a stream of the application; it is done when a thread waits for the whole context. */
 static inline void fake_cuda_fill_later(int device, void *memory, uint8_t value, size_t bytes)
 {
     pthread_mutex_lock(&fake_cuda.lock);

@@ -33,10 +33,7 @@ struct buffer {
 
 static uint64_t ones(size_t size) { return size == 8 ? UINT64_MAX : (UINT64_C(1) << (size * 8)) - 1; }
 
-/*
- * Zero, the least, the greatest; of floats also subnormals, one, infinity, and NaNs of all kinds;
- * of either sign.
- */
+/* Zero, the least, the greatest; of floats also subnormals, one, infinity, and NaNs of all kinds; of either sign. */
 static uint64_t special(enum pccl_datatype type, uint64_t choice)
 {
     static const uint64_t of_floats[][9] = {
@@ -246,10 +243,7 @@ static bool every_misalignment_of(struct subject s)
 
 static bool every_misalignment(const struct pccl_kernels *kernels) { return for_each(kernels, every_misalignment_of); }
 
-/*
- * Any number of parts, counts around the blocks they are folded in, the result apart and over each
- * part.
- */
+/* Any number of parts, counts around the blocks they are folded in, the result apart and over each part. */
 static bool all_parts_at_once_of(struct subject s)
 {
     static struct buffer buffers[PARTS];
@@ -429,10 +423,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/*
- * All 65,536 values up; each value, the middle to the next, their neighbors, and random floats
- * down.
- */
+/* All 65,536 values up; each value, the middle to the next, their neighbors, and random floats down. */
 static bool conversions(const struct pccl_kernels *kernels)
 {
     enum { ROWS = 6, COUNT = 65536 };
@@ -594,10 +585,7 @@ static uint64_t get_float_mode(void)
 enum { ODD_FLOAT_MODE = 1 << 24 | 1 << 25 | 1 << 22 }; /* flush, default NaN, up */
 #endif
 
-/*
- * Whatever an application has done to its thread, the bits are the same, and it finds the mode as
- * it was.
- */
+/* Whatever an application has done to its thread, the bits are the same, and it finds the mode as it was. */
 static bool float_mode_does_not_matter(const struct pccl_kernels *kernels)
 {
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -672,10 +660,7 @@ struct kernels_check {
     const char *name;
     bool (*run)(const struct pccl_kernels *kernels);
 };
-/*
- * Bytes of every small length, and of some large ones, at every place: as the scalar variant
- * digests them.
- */
+/* Bytes of every small length, and of some large ones, at every place: as the scalar variant digests them. */
 static bool digests(const struct pccl_kernels *kernels)
 {
     static uint8_t bytes[20000];

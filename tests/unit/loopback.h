@@ -37,10 +37,7 @@ static inline void loopback_until(uv_loop_t *loop, const bool *condition)
     uv_run(loop, UV_RUN_NOWAIT);
 }
 
-/*
- * Waits until the other side can be read. The loop may have nothing to wait for while bytes are in
- * flight.
- */
+/* Waits until the other side can be read. The loop may have nothing to wait for while bytes are in flight. */
 static inline void loopback_until_readable(uv_loop_t *loop, int bare)
 {
     struct pollfd readable = {.fd = bare, .events = POLLIN};

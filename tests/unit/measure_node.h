@@ -1,6 +1,4 @@
-/*
- * Nodes of world.h with a measurer, for the tests of measure/; and peers that are played by hand.
- */
+/* Nodes of world.h with a measurer, for the tests of measure/; and peers that are played by hand. */
 #ifndef PCCL_TESTS_UNIT_MEASURE_NODE_H
 #define PCCL_TESTS_UNIT_MEASURE_NODE_H
 

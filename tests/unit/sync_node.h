@@ -1,6 +1,4 @@
-/*
- * Nodes of world.h with a synchronizer, for the tests of sync/; and donors and requesters that are played by hand.
- */
+/* Nodes of world.h with a synchronizer, for the tests of sync/; and donors and requesters that are played by hand. */
 #ifndef PCCL_TESTS_UNIT_SYNC_NODE_H
 #define PCCL_TESTS_UNIT_SYNC_NODE_H
 

@@ -1,7 +1,4 @@
-/*
- * Lists of operations of all kinds through the public functions: three peers here, of which some
- * leave.
- */
+/* Lists of operations of all kinds through the public functions: three peers here, of which some leave. */
 #include "api_world.h"
 
 #include <stdlib.h>
@@ -390,6 +387,14 @@ WORLD_TEST(the_others_rebuild_and_finish)
     }
 }
 
+/* The two that have remained work, then a third peer joins. */
+static void join_again(struct world *world)
+{
+    update_all(world);
+    all_run(world);
+    join(world, "1");
+}
+
 WORLD_TEST(without_rebuild_the_members_have_changed)
 {
     for (size_t steps = 0; steps < ENTRIES; steps += 3) {
@@ -404,9 +409,7 @@ WORLD_TEST(without_rebuild_the_members_have_changed)
             check_inputs(&lists[i]);
             release(&lists[i]);
         }
-        update_all(world);
-        all_run(world);
-        join(world, "1");
+        join_again(world);
     }
 }
 
@@ -440,9 +443,7 @@ WORLD_TEST(who_cannot_rebuild_ends_the_list_for_all)
             check_inputs(&lists[i]);
             release(&lists[i]);
         }
-        update_all(world);
-        all_run(world);
-        join(world, "1");
+        join_again(world);
     }
 }
 

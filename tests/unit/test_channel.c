@@ -119,13 +119,20 @@ static void begin_message(struct fixture *f)
     pccl_channel_watch(&f->channel, UV_READABLE);
 }
 
+/* Begins with a message whose payload is being sent. Returns the payload, which the test frees. */
+static uint8_t *begin_with_payload(struct fixture *f)
+{
+    uint8_t *bytes = make_payload();
+    begin(f);
+    f->payload = bytes;
+    begin_message(f);
+    return bytes;
+}
+
 TEST(payload_follows_its_frame)
 {
     struct fixture f;
-    uint8_t *bytes = make_payload();
-    begin(&f);
-    f.payload = bytes;
-    begin_message(&f);
+    uint8_t *bytes = begin_with_payload(&f);
     hears_frame(&f, PCCL_MSG_link_bye);
     assert_true(hears_payload(&f, 0, PAYLOAD_BYTES));
     assert_false(pccl_channel_is_sending(&f.channel));
@@ -137,10 +144,7 @@ TEST(payload_follows_its_frame)
 TEST(what_is_taken_back_goes_on_as_filler)
 {
     struct fixture f;
-    uint8_t *bytes = make_payload();
-    begin(&f);
-    f.payload = bytes;
-    begin_message(&f);
+    uint8_t *bytes = begin_with_payload(&f);
     f.payload = NULL;
     free(bytes); /* no thread reads it from now on */
     size_t before = f.channel.payload_sent;

@@ -99,8 +99,7 @@ static int64_t noise(struct pccl_prng *prng, uint64_t thousandths)
 TEST(noise_does_not_make_it_flap)
 {
     const struct pccl_descriptor asked = all_reduce(100);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 19);
+    struct pccl_prng prng = unit_prng(19);
     for (uint64_t rate = GIGABIT / 40; rate < 2 * GIGABIT; rate += rate / 50) {
         struct pccl_choice choice = first(&asked, 0);
         uint32_t changes = 0, late = 0, missed = 0;
@@ -135,8 +134,7 @@ TEST(whoever_falls_again_becomes_patient)
 /* The values need not be true; the result must always be a valid choice. */
 TEST(whatever_is_said_something_is_chosen)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 20);
+    struct pccl_prng prng = unit_prng(20);
     for (int i = 0; i < 200000; i++) {
         const uint8_t percent = (uint8_t)(i % 2 * (1 + pccl_prng_below(&prng, PCCL_BUDGET_PERCENT_MAX)));
         struct pccl_descriptor asked = all_reduce(1 + (uint32_t)pccl_prng_below(&prng, PCCL_BUDGET_MS_MAX));
@@ -273,8 +271,7 @@ TEST(a_pause_changes_nothing)
 TEST(noise_does_not_make_a_share_flap)
 {
     const struct pccl_descriptor asked = share(20);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 23);
+    struct pccl_prng prng = unit_prng(23);
     for (uint64_t rate = GIGABIT / 40; rate < 2 * GIGABIT; rate += rate / 50) {
         struct loop loop = {.asked = &asked, .choice = first(&asked, 0)};
         const uint32_t least_us = takes_us(&asked, &(struct pccl_choice){.level = PCCL_LEVEL_4}, rate, 100);

@@ -1,7 +1,4 @@
-/*
- * kernels/codec: the supported combinations, and that results are close enough, and exact where
- * they must be.
- */
+/* kernels/codec: the supported combinations, and that results are close enough, and exact where they must be. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -68,10 +65,7 @@ TEST(every_combination_has_its_answer)
                     if (answer == PACKED)
                         assert_int_equal(reason.length, 0);
                 }
-    /*
-     * widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 6 reductions, the other in 3
-     * and both signs
-     */
+    /* widths below each float: f16 1, bf16 1, f32 2, f64 3; MinMax in 6 reductions, the other in 3 and both signs */
     assert_int_equal(found, 7 * 6 + 7 * 3 * 2);
 }
 
@@ -248,13 +242,10 @@ TEST(errors_stay_within_the_bound)
             }
 }
 
-/*
- * Blocks of a few numbers of any magnitude: where the choice of scales is most likely to be wrong.
- */
+/* Blocks of a few numbers of any magnitude: where the choice of scales is most likely to be wrong. */
 TEST(errors_stay_within_the_bound_for_odd_ranges)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 50);
+    struct pccl_prng prng = unit_prng(50);
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (int round = 0; round < 3000; round++) {
             const struct codec_case *c = &codec_cases[k];
@@ -296,8 +287,7 @@ TEST(single_values_are_exact)
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++) {
         const struct codec_case *c = &codec_cases[k];
         bool half = c->datatype == PCCL_F16 || c->datatype == PCCL_BF16;
-        struct pccl_prng prng;
-        pccl_prng_seed(&prng, k);
+        struct pccl_prng prng = unit_prng(k);
         for (uint32_t i = 0; i < (half ? 65536 : 20000); i++) { /* all of them if there are few */
             uint64_t bits = half ? i : pccl_prng_u64(&prng);
             memcpy(elements, &bits, sizeof bits);
@@ -356,8 +346,7 @@ TEST(special_values_stay_what_and_where_they_are)
 {
     static const double special[] = {NAN, INFINITY, -INFINITY};
     static const size_t counts[] = {1, 2, 1000, 1024, 2500};
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 13);
+    struct pccl_prng prng = unit_prng(13);
     for (size_t k = 0; k < PCCL_COUNT_OF(codec_cases); k++)
         for (int data = 0; data < ALL_DATA; data++)
             for (size_t n = 0; n < PCCL_COUNT_OF(counts); n++) {

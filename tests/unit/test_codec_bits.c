@@ -27,8 +27,7 @@ static uint64_t fold(uint64_t hash, const uint8_t *data, size_t count) /* FNV-1a
 /* Bytes as an untrusted peer may send them: some heads are valid, some nearly. */
 static void strange_bytes(const struct codec_case *c, uint64_t seed, uint8_t *to)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, seed);
+    struct pccl_prng prng = unit_prng(seed);
     const struct pccl_codec *codec = codec_of(c);
     size_t all = pccl_codec_bytes(codec, COUNT), whole = pccl_codec_bytes(codec, BLOCK);
     for (size_t i = 0; i < all; i++)
@@ -190,9 +189,8 @@ TEST(zeros_of_both_signs_give_the_same_bytes)
 }
 
 /*
- * The bits themselves, found once: another compiler, other flags or another processor must find
- * them too. They change with the definition of a codec only, and then peers of both versions cannot
- * work together.
+ * The bits themselves, found once: another compiler, other flags or another processor must find them too. They change
+ * with the definition of a codec only, and then peers of both versions cannot work together.
  */
 TEST(the_bits_are_the_known_ones)
 {

@@ -76,10 +76,7 @@ TEST(what_is_no_text_is_replaced)
     assert_string_equal(format(pccl_log_format_logfmt, "\n\x7f\xc3\xa4\xc3\xff\x1b", &none), expected);
 }
 
-/*
- * No quote, backslash or control byte gets out of its string, and the longest of all is cut, not
- * broken.
- */
+/* No quote, backslash or control byte gets out of its string, and the longest of all is cut, not broken. */
 TEST(anything_stays_in_its_string)
 {
     static const char nasty[] = "\"\\\n\"\\ab\xc3\xa4\xff";

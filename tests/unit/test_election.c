@@ -588,8 +588,7 @@ static uint32_t random_members(struct pccl_prng *prng, struct pccl_ballot *membe
 
 TEST(test_random_elections)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     uint32_t ends[3] = {0}, elections[4] = {0}, without_anybody = 0;
     for (uint32_t run = 0; run < 5000; run++) {
         struct pccl_ballot members[MEMBERS_MAX];
@@ -597,9 +596,7 @@ TEST(test_random_elections)
         uint32_t count = random_members(&prng, members, &next);
         bool all_orders = count <= 5 || run % 400 == 0;
         struct course course = elect_until_settled(members, count, next, all_orders ? NULL : &prng);
-        /*
-         * One for the revisions, one for the strategies, one for lists and senders, and the last.
-         */
+        /* One for the revisions, one for the strategies, one for lists and senders, and the last. */
         assert_in_range(course.elections, 1, count < 4 ? count : 4);
         elections[course.elections - 1]++;
         ends[course.last.end]++;
@@ -615,8 +612,7 @@ TEST(test_random_elections)
 /* The elected content is elected again after the members that do not match have left. */
 TEST(test_the_winner_stays)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 2);
+    struct pccl_prng prng = unit_prng(2);
     static const uint32_t in_order[MEMBERS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
     uint32_t seen = 0;
     for (uint32_t run = 0; run < 20000; run++) {

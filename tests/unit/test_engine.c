@@ -1,7 +1,4 @@
-/*
- * The engine over real connections: whole all-reduces between several engines, and connections that
- * end.
- */
+/* The engine over real connections: whole all-reduces between several engines, and connections that end. */
 #include "unit.h"
 #include "world.h"
 #include "support.h"
@@ -170,10 +167,7 @@ TEST(many_operations_run_at_once_in_any_order)
     world_end(&world);
 }
 
-/*
- * One peer starts after the other has announced the operation; data sent ahead is waiting or still
- * arriving.
- */
+/* One peer starts after the other has announced the operation; data sent ahead is waiting or still arriving. */
 TEST(long_paths_send_ahead)
 {
     enum { OPERATIONS = 8, RANKS = 3 };

@@ -370,10 +370,7 @@ static int connect_ahead(struct node *node, uint8_t number, uint32_t segments, b
     return engine_link_bare(node, &peer, false, 0, rest, length);
 }
 
-/*
- * The bound for all held data is reached: one more segment is neither read nor closed until there
- * is room.
- */
+/* The bound for all held data is reached: one more segment is neither read nor closed until there is room. */
 TEST(who_finds_no_room_waits_for_it)
 {
     enum { LANES = 12, EACH = PCCL_EARLY_SPARE_COST / (PCCL_EARLY_SEGMENT_COST + 256) / LANES };

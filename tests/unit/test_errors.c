@@ -1,7 +1,4 @@
-/*
- * config/errors: which code a status becomes in each family of functions, and the last error of
- * each thread.
- */
+/* config/errors: which code a status becomes in each family of functions, and the last error of each thread. */
 #include "unit.h"
 
 #include <pthread.h>

@@ -247,10 +247,7 @@ TEST(nothing_more_is_sent_ahead_behind_ready)
     end_alone();
 }
 
-/*
- * One lane, one bound: it is free again when all that was sent ahead is granted, or the operation
- * has ended.
- */
+/* One lane, one bound: it is free again when all that was sent ahead is granted, or the operation has ended. */
 TEST(operations_share_what_may_be_sent_ahead)
 {
     be_alone_with(elements_of(3, 2 * MOST), &long_ring, &roomy);

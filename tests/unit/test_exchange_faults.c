@@ -162,9 +162,7 @@ static void stop_all(struct job *jobs)
             job_stop(&world, &jobs[rank], rank, false);
 }
 
-/*
- * Nothing of the operation is left: later data is dropped, and the caller's memory is not touched.
- */
+/* Nothing of the operation is left: later data is dropped, and the caller's memory is not touched. */
 static void leave_scene(struct job *jobs)
 {
     world_run(&world, 0);

@@ -1,7 +1,4 @@
-/*
- * wire/frame: the header's layout, every flipped bit, limits of length, and how the reader's buffer
- * moves and grows.
- */
+/* wire/frame: the header's layout, every flipped bit, limits of length, and how the reader's buffer moves and grows. */
 #include "unit.h"
 #include "core/prng.h"
 #include "support.h"
@@ -84,8 +81,7 @@ TEST(test_a_byte_at_a_time)
 {
     struct test_memory m;
     test_memory_init(&m);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     struct pccl_frame_reader reader;
     pccl_frame_reader_init(&reader, &m.memory);
     for (uint64_t sequence = 1; sequence <= 200; sequence++) {
@@ -107,8 +103,7 @@ TEST(test_every_flipped_bit_is_noticed)
 {
     struct test_memory m;
     test_memory_init(&m);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 2);
+    struct pccl_prng prng = unit_prng(2);
     static const uint8_t zeros[PCCL_FRAME_HEADER_BYTES + PCCL_FRAME_HELLO_MAX];
     for (int round = 0; round < 12; round++) {
         struct pccl_msg msg;
@@ -187,8 +182,7 @@ TEST(test_a_full_buffer_of_small_frames_moves_on)
 {
     struct test_memory m;
     test_memory_init(&m);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 3);
+    struct pccl_prng prng = unit_prng(3);
     struct pccl_frame_reader reader;
     pccl_frame_reader_init(&reader, &m.memory);
     struct pccl_msg vote = {.type = PCCL_MSG_vote};

@@ -102,8 +102,7 @@ static int fake_read(struct world *w, struct pipe *pipe, uint8_t *data, size_t l
 
 static uint32_t make_message(uint64_t number, bool from_second, struct pccl_msg *msg, uint8_t *payload)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, number * 2 + from_second);
+    struct pccl_prng prng = unit_prng(number * 2 + from_second);
     memset(msg, 0, sizeof *msg);
     if (pccl_prng_chance(&prng, 600000)) {
         msg->type = PCCL_MSG_vote;

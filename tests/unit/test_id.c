@@ -5,8 +5,7 @@
 
 TEST(test_every_bit_counts)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     struct pccl_hash_key key;
     pccl_hash_key_init(&key, 1);
     struct pccl_id a = pccl_prng_id(&prng);

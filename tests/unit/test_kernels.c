@@ -1,7 +1,4 @@
-/*
- * kernels/kernels: every variant against the reference (kernels_check.h), and the choice between
- * them.
- */
+/* kernels/kernels: every variant against the reference (kernels_check.h), and the choice between them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

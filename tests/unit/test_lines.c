@@ -89,8 +89,7 @@ TEST(sites_are_connected_by_short_round_trips)
 /* Without sites of several members the lines add no limit below the ring's slowest link. */
 TEST(without_sites_the_ring_says_as_much)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 48);
+    struct pccl_prng prng = unit_prng(48);
     for (uint32_t run = 0; run < 2000; run++) {
         const uint32_t count = 3 + (uint32_t)pccl_prng_below(&prng, PCCL_MESH_PEERS_MAX - 2);
         struct pccl_pairs pairs = even(count, 1, run % 2 == 0 ? ACROSS_US : 0);

@@ -261,9 +261,7 @@ static void fork_and_log(pcclLogLevel_t level, const char *subsystem, const char
         _exit(1);
 }
 
-/*
- * The thread of the callback is then the child's only one, and continues to hand lines over there.
- */
+/* The thread of the callback is then the child's only one, and continues to hand lines over there. */
 TEST_IN(a_callback_may_fork, quiet, NULL)
 {
     forked = -1;

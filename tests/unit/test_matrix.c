@@ -141,8 +141,7 @@ TEST(rates_are_rounded_down_by_little)
     };
     for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++)
         assert_int_equal(pccl_rate_rounded(cases[i][0]), cases[i][1]);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 32);
+    struct pccl_prng prng = unit_prng(32);
     for (int i = 0; i < 100000; i++) {
         uint64_t rate = pccl_max_u64(pccl_prng_u64(&prng) >> pccl_prng_below(&prng, 64), 2);
         uint64_t rounded = pccl_rate_rounded(rate);

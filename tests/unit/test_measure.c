@@ -1,7 +1,4 @@
-/*
- * Sessions that measure the paths between them, over real connections, and with peers played by
- * hand.
- */
+/* Sessions that measure the paths between them, over real connections, and with peers played by hand. */
 #include "unit.h"
 #include "measure_node.h"
 #include "support.h"
@@ -292,10 +289,7 @@ static void until_taken(struct node *tester)
     node_until_count(tester, &tester->over, over + 1);
 }
 
-/*
- * The rate that it sees keeps changing, so the test does not settle; each report is handled
- * separately.
- */
+/* The rate that it sees keeps changing, so the test does not settle; each report is handled separately. */
 static void report_for_a_while(struct node *tester, int bare)
 {
     enum { REPORTS = 8, APART_MS = 12 };
@@ -467,9 +461,7 @@ static void stand_still(struct node *node, int bystander)
     node_until(node, &node->held);
 }
 
-/*
- * Input that arrived while it was suspended counts, although its time had passed when it continued.
- */
+/* Input that arrived while it was suspended counts, although its time had passed when it continued. */
 TEST(a_measurer_that_stood_still_looks_first)
 {
     enum { STILL_MS = SOON_MS + 400 };

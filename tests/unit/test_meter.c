@@ -436,8 +436,7 @@ TEST(settled_is_settled)
 /* For any samples, it keeps within its bounds: the sanitizers check the rest. */
 TEST(anything_may_be_told)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 21);
+    struct pccl_prng prng = unit_prng(21);
     uint32_t settled = 0;
     for (uint32_t round = 0; round < 3000; round++) {
         struct pccl_meter meter;

@@ -1,7 +1,4 @@
-/*
- * config/params: the table, the order of values, bad values and their reasons, address lists,
- * unknown variables.
- */
+/* config/params: the table, the order of values, bad values and their reasons, address lists, unknown variables. */
 #include "unit.h"
 
 #include <stdio.h>

@@ -145,8 +145,7 @@ static uint8_t pattern[PATTERN_PERIOD + PIECE_MAX];
 
 static void make_pattern(void)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     for (size_t i = 0; i < PATTERN_PERIOD; i++)
         pattern[i] = (uint8_t)pccl_prng_u64(&prng);
     for (size_t i = PATTERN_PERIOD; i < sizeof pattern; i++)
@@ -766,8 +765,7 @@ static void hear_one(struct end *end, struct pccl_prng *prng)
 static void answer_all(void *argument)
 {
     struct end *end = argument;
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 2);
+    struct pccl_prng prng = unit_prng(2);
     for (int i = 0; i < ROUNDS; i++) {
         hear_one(end, &prng);
         assert_int_equal(write_some(end, 1), 1);
@@ -778,8 +776,7 @@ static void answer_all(void *argument)
 PIPE_TEST(two_threads_answer_each_other)
 {
     uv_thread_t thread;
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 3);
+    struct pccl_prng prng = unit_prng(3);
     assert_int_equal(uv_thread_create(&thread, answer_all, &f.taking), 0);
     for (int i = 0; i < ROUNDS; i++) {
         assert_int_equal(write_some(&f.dialed, 1), 1);

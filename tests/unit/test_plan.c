@@ -1,7 +1,4 @@
-/*
- * collective/plan: how an operation is cut into stripes and segments, and which schedule its cost
- * chooses.
- */
+/* collective/plan: how an operation is cut into stripes and segments, and which schedule its cost chooses. */
 #include "unit.h"
 #include "collective/plan.h"
 #include "unit/support.h"

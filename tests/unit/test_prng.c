@@ -36,8 +36,7 @@ TEST(test_same_seed_same_numbers)
 
 TEST(test_below_is_within_and_even)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 3);
+    struct pccl_prng prng = unit_prng(3);
     uint32_t seen[7] = {0};
     for (int i = 0; i < 70000; i++)
         seen[pccl_prng_below(&prng, 7)]++;
@@ -56,8 +55,7 @@ TEST(test_below_is_within_and_even)
 
 TEST(test_chance)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 4);
+    struct pccl_prng prng = unit_prng(4);
     uint32_t hits = 0;
     for (int i = 0; i < 100000; i++) {
         assert_false(pccl_prng_chance(&prng, 0));

@@ -89,10 +89,7 @@ static void see_what_was_sent(struct pccl_reactor *reactor)
         pccl_reactor_stop(reactor);
 }
 
-/*
- * Everything sent before the last wake-up is seen; otherwise the loop would sleep until the test
- * hangs.
- */
+/* Everything sent before the last wake-up is seen; otherwise the loop would sleep until the test hangs. */
 static void wake_from_another_thread(bool by_turns)
 {
     static const struct pccl_reactor_events events = {.woken = see_what_was_sent, .ticked = hangs};

@@ -1,6 +1,4 @@
-/*
- * kernels/reduce: the conversions over all bit patterns, and the folds against plain computations.
- */
+/* kernels/reduce: the conversions over all bit patterns, and the folds against plain computations. */
 #include "unit.h"
 
 #include <math.h>
@@ -299,8 +297,7 @@ static void fill(struct parts *parts, struct pccl_prng *prng)
 
 TEST(integers_wrap_and_divide_at_the_end)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     static struct parts parts;
     static uint8_t result[ELEMENTS * 8 + 8];
     for (size_t t = 0; t < PCCL_COUNT_OF(integers); t++) {
@@ -390,8 +387,7 @@ TEST(floats_fold_from_left_to_right)
 
 TEST(float_arrays_match_plain_arithmetic)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 2);
+    struct pccl_prng prng = unit_prng(2);
     float values[3][ELEMENTS], out[ELEMENTS];
     const void *parts[] = {values[0], values[1], values[2]};
     for (int i = 0; i < ELEMENTS * 3; i++)
@@ -513,8 +509,7 @@ TEST(results_that_are_nan_are_one_nan)
 /* A fold with the identity gives the other element, as a fold of that element alone does; a sum may make -0 +0. */
 TEST(identities_change_nothing)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 4);
+    struct pccl_prng prng = unit_prng(4);
     for (int type = 0; type < PCCL_DATATYPES; type++)
         for (int op = 0; op < PCCL_REDUCE_OPS; op++) {
             const enum pccl_datatype datatype = (enum pccl_datatype)type;
@@ -540,8 +535,7 @@ TEST(identities_change_nothing)
 
 TEST(result_may_be_any_part)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 3);
+    struct pccl_prng prng = unit_prng(3);
     static struct parts parts, kept;
     static uint8_t apart[ELEMENTS * 8];
     for (int type = 0; type < PCCL_DATATYPES; type++) {

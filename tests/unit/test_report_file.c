@@ -1,7 +1,4 @@
-/*
- * drive/report_file: the number of topology reports on disk is bounded, and symbolic links are not
- * followed.
- */
+/* drive/report_file: the number of topology reports on disk is bounded, and symbolic links are not followed. */
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,7 +1,4 @@
-/*
- * topology/ring: against all permutations for up to 7 nodes, and large rings with few and with many
- * bad pairs.
- */
+/* topology/ring: against all permutations for up to 7 nodes, and large rings with few and with many bad pairs. */
 #include "unit.h"
 
 #include <string.h>
@@ -81,8 +78,7 @@ static void make_bad(struct graph *graph, struct pccl_prng *prng, uint32_t per_m
 
 TEST(agrees_with_brute_force_up_to_seven_nodes)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 11);
+    struct pccl_prng prng = unit_prng(11);
     uint32_t found_count = 0, none_count = 0;
     for (uint32_t count = 1; count <= 7; count++) {
         for (int round = 0; round < 400; round++) {
@@ -134,8 +130,7 @@ TEST(eight_nodes_are_decided)
 {
     static struct graph graph;
     graph.count = 8;
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 12);
+    struct pccl_prng prng = unit_prng(12);
     for (int round = 0; round < 60; round++) {
         make_bad(&graph, &prng, 350000 + (uint32_t)pccl_prng_below(&prng, 300000));
         uint32_t order[8], all[8], scratch[8];
@@ -175,8 +170,7 @@ TEST(small_counts)
 TEST(a_good_ring_stays_as_it_is)
 {
     static struct graph graph;
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 13);
+    struct pccl_prng prng = unit_prng(13);
     graph.count = 40;
     uint32_t order[40], before[40], scratch[40];
     shuffled(order, 40, &prng);
@@ -214,8 +208,7 @@ TEST(one_bad_pair_changes_two_pairs)
 TEST(a_node_with_two_good_neighbors)
 {
     static struct graph graph;
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 14);
+    struct pccl_prng prng = unit_prng(14);
     graph.count = 48;
     for (int round = 0; round < 200; round++) {
         make_bad(&graph, &prng, 50000);

@@ -150,8 +150,7 @@ TEST(kernels_give_the_same_bits)
 
 TEST(any_bytes_decode_alike)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 3);
+    struct pccl_prng prng = unit_prng(3);
     for (size_t n = 0; n < CASES; n++)
         for (int round = 0; round < 10; round++) {
             struct pccl_scaled codec = codec_number(n);

@@ -1,7 +1,6 @@
 /*
- * Schedules alone, without the engine: all ranks run one group of pieces in memory. A piece is a
- * text of the ranks that have been folded into it, so the order shows; messages are delivered in
- * any order.
+ * Schedules alone, without the engine: all ranks run one group of pieces in memory. A piece is a text of the ranks that
+ * have been folded into it, so the order shows; messages are delivered in any order.
  */
 #include "unit.h"
 #include "collective/schedule.h"
@@ -301,8 +300,7 @@ static void run(unsigned algorithm, struct pccl_seat seat, uint32_t pieces, stru
 /* All results arrive, folded in one order, in any order of arrival, and nothing is left over. */
 TEST(everybody_gets_every_result)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     for (unsigned algorithm = 0; algorithm < PCCL_ALGORITHMS; algorithm++)
         for (struct pccl_seat seat = {.ranks = 2}; seat.ranks <= RANKS_MOST; seat.ranks++)
             for (seat.root = 0; seat.root < (goals[algorithm] >= BROADCAST ? seat.ranks : 1); seat.root++) {

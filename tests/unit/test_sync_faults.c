@@ -59,10 +59,7 @@ TEST(the_only_donor_goes)
     free(b);
 }
 
-/*
- * The liar's content has all digests of the donor's; only the donor's proof identifies the elected
- * content.
- */
+/* The liar's content has all digests of the donor's; only the donor's proof identifies the elected content. */
 TEST(a_donor_with_forged_content_is_refused)
 {
     enum { BYTES = 3 * CHUNK };

@@ -40,8 +40,7 @@ static void churn(struct test_memory *m, uint64_t seed, struct item *items, stru
 {
     static uint32_t expected[KEYS];
     memset(expected, 0, sizeof expected);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, seed);
+    struct pccl_prng prng = unit_prng(seed);
     pccl_table_init(table, &m->memory, keyed(seed));
     for (int step = 0; step < 20000; step++) {
         struct item *item = &items[pccl_prng_below(&prng, ITEMS)];
@@ -205,8 +204,7 @@ TEST(test_ids_that_collide_do_so_under_one_key_only)
 {
     struct pccl_id ids[MADE_UP];
     uint64_t keys[MADE_UP];
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 5);
+    struct pccl_prng prng = unit_prng(5);
     for (uint32_t i = 0; i < MADE_UP; i++) {
         do
             ids[i] = pccl_prng_id(&prng);

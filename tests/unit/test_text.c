@@ -41,10 +41,7 @@ static void fail_assertion(const char *file, int line, const char *expression)
     mock_assert(0, expression, file, line);
 }
 
-/*
- * Compilers refuse conversions that printf does not have; the formatter supports only some of
- * printf's.
- */
+/* Compilers refuse conversions that printf does not have; the formatter supports only some of printf's. */
 TEST(test_unknown_conversions)
 {
     static const char *const formats[] = {"%d", "%5u", "%.3s", "%x", "%lx", "%zx", "%"};
@@ -136,8 +133,7 @@ TEST(test_unprintable_becomes_a_question_mark)
 /* For any input the text has only whole printable characters. */
 TEST(test_random_bytes)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 11);
+    struct pccl_prng prng = unit_prng(11);
     for (int round = 0; round < 3000; round++) {
         char bytes[700];
         size_t length = (size_t)pccl_prng_below(&prng, sizeof bytes + 1);

@@ -58,8 +58,7 @@ static void round_trip(const struct pccl_msg *msg)
 
 TEST(test_random_messages_round_trip)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 1);
+    struct pccl_prng prng = unit_prng(1);
     uint32_t count = 0;
     while (count < 20000) {
         for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
@@ -75,8 +74,7 @@ TEST(test_random_messages_round_trip)
 
 TEST(test_truncated_and_trailing)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 2);
+    struct pccl_prng prng = unit_prng(2);
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
         for (int round = 0; round < 10 && pccl_wire_layout_of(type) != NULL; round++) {
             struct pccl_msg msg, back;
@@ -104,8 +102,7 @@ TEST(test_truncated_and_trailing)
 /* Every body that is accepted is the only encoding of its message. */
 TEST(test_flipped_bits_stay_canonical)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 3);
+    struct pccl_prng prng = unit_prng(3);
     uint32_t accepted = 0;
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
         for (int round = 0; round < 300 && pccl_wire_layout_of(type) != NULL; round++) {
@@ -220,8 +217,7 @@ static void break_object(const struct pccl_msg *msg, const struct pccl_wire_layo
 
 TEST(test_every_rule_of_every_field)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 4);
+    struct pccl_prng prng = unit_prng(4);
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
         for (int round = 0; round < 10 && pccl_wire_layout_of(type) != NULL; round++) {
             struct pccl_msg msg;
@@ -276,8 +272,7 @@ static size_t encode_bare(uint16_t type, struct pccl_prng *prng)
  */
 TEST(test_lengths_over_the_cap)
 {
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, 5);
+    struct pccl_prng prng = unit_prng(5);
     uint32_t checked = 0;
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
         const struct pccl_wire_layout *layout = pccl_wire_layout_of(type);
@@ -749,8 +744,7 @@ static void write_golden(void)
            "#   test_wire --write-golden > tests/wire/golden.txt\n"
            "version %u\n",
            PCCL_PROTOCOL_VERSION, PCCL_PROTOCOL_VERSION);
-    struct pccl_prng prng;
-    pccl_prng_seed(&prng, PCCL_PROTOCOL_VERSION);
+    struct pccl_prng prng = unit_prng(PCCL_PROTOCOL_VERSION);
     for (uint16_t type = 0; type < PCCL_MSG_TYPES_MAX; type++) {
         for (int count = 0; count < 2 && pccl_wire_layout_of(type) != NULL; count++) {
             struct pccl_msg msg;

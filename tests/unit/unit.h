@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "core/prng.h"
+
 void unit_add(const struct CMUnitTest *test);
 
 /*
@@ -37,5 +39,13 @@ void unit_begin_group(CMFixtureFunction setup, CMFixtureFunction teardown);
 #define GROUP_AT(line, setup, teardown) GROUP_AT_LINE(line, setup, teardown)
 #define GROUP_AT_LINE(line, setup, teardown)                                                                           \
     __attribute__((constructor)) static void begin_group_##line(void) { unit_begin_group(setup, teardown); }
+
+/* Returns a generator of this seed. */
+static inline struct pccl_prng unit_prng(uint64_t seed)
+{
+    struct pccl_prng prng;
+    pccl_prng_seed(&prng, seed);
+    return prng;
+}
 
 #endif

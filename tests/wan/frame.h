@@ -1,8 +1,7 @@
 /*
- * Ethernet frames as a packet socket with PACKET_VNET_HDR gives them: a virtio header in front tells
- * whether the frame holds many TCP segments (GSO), and whether its checksum is incomplete. Such a
- * frame is carried whole; frame_part splits it only if one of its segments is lost, copied or late.
- * IPv4 and IPv6.
+ * Ethernet frames as a packet socket with PACKET_VNET_HDR gives them: a virtio header in front tells whether the frame
+ * holds many TCP segments (GSO), and whether its checksum is incomplete. Such a frame is carried whole; frame_part
+ * splits it only if one of its segments is lost, copied or late. IPv4 and IPv6.
  */
 #ifndef PCCL_TESTS_WAN_FRAME_H
 #define PCCL_TESTS_WAN_FRAME_H

@@ -69,7 +69,7 @@ def peers(address, count, killed=(), prefix=lambda number: (), module="peer", se
 
 
 def learn(seed, steps, **given):
-    """Trains with one of pccl.methods. Returns the loss, which is the same for all, and the most bytes of one worker."""
+    """Trains with one of pccl.methods. Returns the loss, the same for all, and the most bytes of one worker."""
     import pccl
 
     with pccl.MasterNode("127.0.0.1:0") as master:

@@ -1,7 +1,4 @@
-/*
- * A peer that has found the others, with a gradient to be averaged; it leaves when all of them are
- * through.
- */
+/* A peer that has found the others, with a gradient to be averaged; it leaves when all of them are through. */
 #include <pccl.h>
 #include <stdio.h>
 #include <stdlib.h>
