@@ -81,7 +81,7 @@ def drain_at_random(script, address, drains):
         assert worker.end() == 0, worker.lines[-20:]
     everybody, dead = drained + present, set().union(*map(ids_of, killed)) if killed else set()
     for worker in everybody:
-        assert worker.lines[-1] == "end the master drained this peer: it requested its drain", worker.lines[-20:]
+        assert worker.last("end ") == "end the master drained this peer: it requested its drain", worker.lines[-20:]
         assert len(ids_of(worker)) == 1  # no peer left the run and joined again
         for words in (line.split() for line in worker.lines if line.startswith("failed ")):
             assert words[1] == "PeerLostError" and dead & set(words[2:]), (seed, words, dead)

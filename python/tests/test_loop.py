@@ -75,7 +75,8 @@ def end_all(workers):
     workers[0].kill(signal.SIGTERM)
     for worker in workers:
         assert worker.end() == 0, worker.lines[-20:]
-    assert len({worker.lines[-1] for worker in workers}) == 1, [worker.lines[-1] for worker in workers]
+    ends = [worker.last("end ") for worker in workers]
+    assert len(set(ends)) == 1, ends
     last = {steps_of(worker)[-1] for worker in workers}
     assert len(last) == 1, last
 
@@ -384,9 +385,9 @@ def test_an_operation_is_repeated_with_those_who_are_left(address):
         assert made == sorted(set(made)), bodies
 
 
-def pair_of_which_one_is_lost(address, stays):
-    """Leaves one peer alone in its operation, made by stays(step), until a newcomer joins. Returns that peer's steps.
-    """
+def pair_of_which_one_is_lost(address, stays, launched=None):
+    """Leaves one peer alone in its operation, made by stays(step), until a newcomer joins. The other peer leaves when
+    `launched` is not empty, or else when the first step has begun. Returns the steps of the peer that stays."""
     made, lost = [], threading.Event()
 
     def first():
@@ -399,7 +400,7 @@ def pair_of_which_one_is_lost(address, stays):
 
     def leaves():
         for _ in pccl.loop(address):
-            wait_until(lambda: made)
+            wait_until(lambda: made if launched is None else launched)
             break
 
     def newcomer():
@@ -433,7 +434,7 @@ def test_operations_by_hand_begin_the_step_again(address):
             first.append(step.comm.all_reduce_async(other, other, op="sum", tag=7))
         step.comm.all_reduce(data)
 
-    made = pair_of_which_one_is_lost(address, stays)
+    made = pair_of_which_one_is_lost(address, stays, first)
     assert [(step.index, step.again) for step in made] == [(0, False), (0, True), (1, False)]
     assert first[0].exception() is not None
 
