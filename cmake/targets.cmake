@@ -1,13 +1,23 @@
 # How our own targets are compiled. Everything is set per target: a project that includes us keeps its own flags.
 
-# Files NAME_<system>.c implement NAME.h there.
+# Files NAME_<system>.c implement NAME.h, or a part of it, there. posix: all systems but Windows; bsd: macOS and FreeBSD;
+# other: all but Linux, for features that only Linux has.
+set(pccl_other_systems windows posix linux bsd darwin freebsd other)
 if(WIN32)
     set(pccl_system windows)
-    set(pccl_other_system posix)
+    list(REMOVE_ITEM pccl_other_systems windows)
 else()
     set(pccl_system posix)
-    set(pccl_other_system windows)
+    list(REMOVE_ITEM pccl_other_systems posix)
+    if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+        list(REMOVE_ITEM pccl_other_systems linux)
+    elseif(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
+        list(REMOVE_ITEM pccl_other_systems bsd darwin other)
+    else()
+        list(REMOVE_ITEM pccl_other_systems bsd freebsd other)
+    endif()
 endif()
+list(JOIN pccl_other_systems "|" pccl_other_systems)
 
 set(pccl_warnings "")
 if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")

@@ -69,14 +69,15 @@ void pccl_print_format(struct pccl_print *print, const char *format, ...)
 
 void pccl_print_add_seconds(struct pccl_print *print, uint64_t microseconds)
 {
-    char fraction[7] = ".000000";
+    char fraction[] = ".000000";
+    size_t length = sizeof fraction - 1;
     uint64_t rest = microseconds % 1000000;
-    for (size_t i = sizeof fraction - 1; i > 0; i--) {
+    for (size_t i = length - 1; i > 0; i--) {
         fraction[i] = (char)('0' + rest % 10);
         rest /= 10;
     }
     pccl_print_format(print, "%" PRIu64, microseconds / 1000000);
-    pccl_print_add_bytes(print, fraction, sizeof fraction);
+    pccl_print_add_bytes(print, fraction, length);
 }
 
 /* Computes value = *digits * 10^*power with nine digits. `value` must be > 0. */

@@ -9,7 +9,7 @@
 #include "kernels/scaled.h"
 
 /* Values of pcclQuantizationAlgorithm_t: enum pccl_codec_kind, then the scaled formats in their order. */
-enum { PCCL_PACKING_SCALED = PCCL_CODEC_KINDS, PCCL_PACKING_KINDS = PCCL_CODEC_KINDS + PCCL_SCALED_FORMATS };
+enum { PCCL_PACKING_SCALED = PCCL_CODEC_KINDS, PCCL_PACKING_KINDS = PCCL_CODEC_KINDS + (int)PCCL_SCALED_FORMATS };
 
 enum { PCCL_PACKING_BLOCK = PCCL_CODEC_BLOCK }; /* a multiple of the block size of every codec */
 

@@ -12,6 +12,8 @@ PCCL_MUST_CHECK int pccl_file_check_read(const char *path);
 /* Returns 0 if this process may create files in the directory, or an error. */
 PCCL_MUST_CHECK int pccl_directory_check_write(const char *path);
 void pccl_file_remove(const char *path);
+/* Exchanges the names of two files atomically. Returns 0 or an error; UV_ENOSYS if the system has no such call. */
+PCCL_MUST_CHECK int pccl_file_exchange(const char *one, const char *other);
 
 /*
  * Opens and locks a file. Creates it, accessible only to this user, if it is missing. Children and other programs do

@@ -1,6 +1,7 @@
 #include "os/secret_file.h"
 
 #include "core/limits.h"
+#include "os/file.h"
 #include "os/random.h"
 
 #include <errno.h>
@@ -9,11 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-/* EXCHANGE is RENAME_EXCHANGE of linux/fs.h */
-enum { EXCHANGE = 1 << 1, RESERVE_NAME_MAX = 2 * PCCL_PATH_BYTES_MAX + 16 };
+enum { RESERVE_NAME_MAX = 2 * PCCL_PATH_BYTES_MAX + 16 };
 
 enum pccl_status pccl_secret_fail(struct pccl_text *reason, const char *what, const char *path, const char *why)
 {
@@ -199,8 +198,7 @@ static int use_reserve(const char *path, const char *text, size_t length)
         error = errno;
     if (close(descriptor) != 0 && !error)
         error = errno;
-    if (!error && syscall(SYS_renameat2, AT_FDCWD, reserve, AT_FDCWD, path, EXCHANGE) != 0 &&
-        rename(reserve, path) != 0)
+    if (!error && pccl_file_exchange(reserve, path) != 0 && rename(reserve, path) != 0)
         error = errno;
     return error ? error : sync_directory(path);
 }

@@ -76,15 +76,6 @@ int pccl_socket_listen_local(const char *path, uv_os_sock_t *out)
     return close_on_error(opened, error ? error : begin_listening(opened), out);
 }
 
-#ifdef __linux__
-bool pccl_socket_is_of_this_user(uv_os_sock_t connected)
-{
-    struct ucred other;
-    socklen_t length = sizeof other;
-    return getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
-}
-#endif
-
 static int open_tuned(uv_os_sock_t *opened)
 {
     int error = pccl_socket_open(AF_UNIX, SOCK_STREAM, opened);

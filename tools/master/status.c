@@ -271,7 +271,7 @@ static int watch(struct question *question)
             printf("%s\n", question->words);
         if (!print_answer(body ? body : "") || printf("%s", terminal ? "" : "\n") < 0)
             return EXIT_FAILURE;
-        process_sleep_s(1e-3 * WATCH_MS);
+        process_sleep_s(1e-3 * (int)WATCH_MS);
     }
 }
 

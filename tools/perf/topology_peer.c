@@ -78,7 +78,7 @@ static pcclResult_t time_reductions(const struct peer *peer, double *seconds, do
     double begin_s = perf_now_s();
     for (uint32_t i = 0; i < REDUCTIONS && result == pcclSuccess; i++)
         result = reduce(peer);
-    *seconds = (perf_now_s() - begin_s) / REDUCTIONS;
+    *seconds = (perf_now_s() - begin_s) / (int)REDUCTIONS;
     return result;
 }
 

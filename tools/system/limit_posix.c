@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +55,14 @@ static bool sends_to(const struct perf_ring *ring, uint32_t from, uint32_t to)
 
 /* ---- one process of the ring ---- */
 
+static int open_socket(void)
+{
+    int opened = socket(AF_INET, SOCK_STREAM, 0);
+    if (opened >= 0)
+        (void)fcntl(opened, F_SETFD, FD_CLOEXEC);
+    return opened;
+}
+
 static bool set_up(int socket, const struct perf_limit_setting *setting)
 {
     int on = 1, bytes = (int)setting->buffer_bytes;
@@ -65,12 +72,16 @@ static bool set_up(int socket, const struct perf_limit_setting *setting)
         (void)setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
     }
     const char *name = setting->congestion;
+#ifdef TCP_CONGESTION
     return !name || setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0;
+#else
+    return !name;
+#endif
 }
 
 static int dial(uint16_t port, const struct perf_limit_setting *setting)
 {
-    int socket_out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int socket_out = open_socket();
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (socket_out < 0 || !set_up(socket_out, setting) ||
         connect(socket_out, (const struct sockaddr *)&address, sizeof address) != 0)
@@ -222,7 +233,7 @@ static bool connect_ends(struct ends *ends, const struct perf_ring *ring, uint32
 _Noreturn static void run_process(const struct perf_ring *ring, uint32_t index, int listening, const uint16_t *ports,
                                   int channel)
 {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    process_end_with_parent();
     const struct perf_limit_setting *setting = &ring->setting;
     struct buffers buffers = {.bytes = setting->memory_bytes ? setting->memory_bytes : setting->call_bytes};
     struct ends ends = {0};
@@ -244,7 +255,7 @@ static bool listen_on(int *listening, uint16_t *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    *listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *listening = open_socket();
     if (*listening < 0 || bind(*listening, (const struct sockaddr *)&address, length) != 0 ||
         listen(*listening, 1024) != 0 || getsockname(*listening, (struct sockaddr *)&address, &length) != 0)
         return false;
@@ -256,8 +267,10 @@ static bool start_process(const struct perf_ring *ring, uint32_t index, int list
                           struct process *process)
 {
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
         return false;
+    (void)fcntl(pair[0], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(pair[1], F_SETFD, FD_CLOEXEC);
     process->id = fork();
     if (process->id == 0) {
         (void)close(pair[0]);
@@ -390,12 +403,16 @@ double perf_limit_cpu_per_gb(const struct perf_ring *ring, size_t bytes, const s
 struct perf_ring *perf_ring_best(uint32_t peers, size_t bytes, bool cached, struct perf_limit_traffic traffic)
 {
     static const size_t calls[] = {64 << 10, 256 << 10, 1 << 20}, buffers[] = {0, 512 << 10};
+#ifdef TCP_CONGESTION
     static const char *const congestions[] = {"reno", "bbr"};
+#else
+    static const char *const congestions[] = {NULL};
+#endif
     struct perf_ring *best = NULL;
     double best_s = 0;
     size_t memory_bytes = cached ? 0 : bytes;
     bytes = bytes < SEARCH_BYTES_MAX ? bytes : SEARCH_BYTES_MAX;
-    for (size_t i = 0; i < 12; i++) {
+    for (size_t i = 0; i < 6 * sizeof congestions / sizeof *congestions; i++) {
         struct perf_limit_setting setting = {calls[i % 3], buffers[i / 3 % 2], congestions[i / 6], memory_bytes,
                                              traffic};
         struct perf_limit_samples samples = {0};

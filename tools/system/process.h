@@ -15,6 +15,8 @@ void process_hold_standard_descriptors(void);
 void process_raise_descriptor_limit(void);
 /* Sets the name of the calling thread, which debuggers and `top -H` show. */
 void process_name_thread(const char *name);
+/* Lets the system kill this process when its parent ends. Has no effect on macOS. */
+void process_end_with_parent(void);
 /* Returns the user and system time of this process. */
 double process_cpu_s(void);
 /* Returns the user and system time of another process; 0: unknown. */
@@ -34,7 +36,8 @@ struct process_child {
 bool process_pipes(struct process_child *child, int *childs_results, int *childs_go);
 /*
  * Starts this program with these arguments, the last of which is NULL. The child inherits the environment and the two
- * descriptors, which are closed here, and ends when this process does. Returns false after a message on standard error.
+ * descriptors, which are closed here, and calls process_end_with_parent. Returns false after a message on standard
+ * error.
  */
 bool process_start(struct process_child *child, char **arguments, int childs_results, int childs_go);
 /* Sends SIGKILL or SIGSTOP. */

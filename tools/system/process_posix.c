@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,35 +30,12 @@ void process_raise_descriptor_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void process_name_thread(const char *name)
-{
-#ifdef __linux__
-    (void)prctl(PR_SET_NAME, name);
-#else
-    (void)name;
-#endif
-}
-
 double process_cpu_s(void)
 {
     struct rusage usage;
     (void)getrusage(RUSAGE_SELF, &usage);
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
-double process_cpu_of_s(long process)
-{
-#ifdef __linux__
-    clockid_t clock;
-    struct timespec time = {0};
-    if (process <= 0 || clock_getcpuclockid((pid_t)process, &clock) != 0 || clock_gettime(clock, &time) != 0)
-        return 0;
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-#else
-    (void)process;
-    return 0;
-#endif
 }
 
 void process_sleep_s(double seconds)
@@ -112,9 +86,7 @@ bool process_start(struct process_child *child, char **arguments, int childs_res
 {
     pid_t process = fork();
     if (process == 0) {
-#ifdef __linux__
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
+        process_end_with_parent();
         (void)fcntl(childs_results, F_SETFD, 0);
         (void)fcntl(childs_go, F_SETFD, 0);
         (void)execv("/proc/self/exe", arguments);
