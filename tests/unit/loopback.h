@@ -8,6 +8,7 @@
 #include "net/connection.h"
 #include "net/heap.h"
 #include "os/socket.h"
+#include "descriptors.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -74,8 +75,7 @@ static inline int loopback_listen(uint16_t *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(listening >= 0);
+    int listening = bare_socket();
     assert_int_equal(bind(listening, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(listening, 16), 0);
     assert_int_equal(getsockname(listening, (struct sockaddr *)&address, &length), 0);
@@ -88,8 +88,7 @@ static inline int loopback_connect_from(uint32_t source, uint16_t port)
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(source)};
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
-    int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(connected >= 0);
+    int connected = bare_socket();
     if (source != INADDR_LOOPBACK) /* which it has in any case, on a port that others may share */
         assert_int_equal(bind(connected, (struct sockaddr *)&from, sizeof from), 0);
     assert_int_equal(connect(connected, (struct sockaddr *)&address, sizeof address), 0);

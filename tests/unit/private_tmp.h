@@ -5,9 +5,31 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#ifdef __linux__
 #include <sys/mount.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Mounts a tmpfs at /tmp for this process. Returns false where the system refuses. */
+#ifdef __linux__
+static inline bool private_tmp_mount(const char *options)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", "/tmp", "tmpfs", 0, options) == 0;
+}
+
+/* Makes it read-only. */
+static inline bool private_tmp_lock(void) { return mount("none", "/tmp", "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0; }
+#else
+static inline bool private_tmp_mount(const char *options)
+{
+    (void)options;
+    return false;
+}
+
+static inline bool private_tmp_lock(void) { return false; }
+#endif
 
 /* Calls `run` in a child process with a tmpfs at /tmp. Skips the test where the system refuses the mount. */
 static inline void private_tmp_run(void (*run)(void), const char *options)
@@ -18,8 +40,7 @@ static inline void private_tmp_run(void (*run)(void), const char *options)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        if (unshare(CLONE_NEWNS) != 0 || mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-            mount("none", "/tmp", "tmpfs", 0, options) != 0)
+        if (!private_tmp_mount(options))
             _exit(77);
         run();
         _exit(0);

@@ -1,5 +1,6 @@
 /* The loop of the public functions: invalid calls, effects of outcomes, and its end. python/loop tests faults. */
 #include "api_world.h"
+#include "descriptors.h"
 
 #include <arpa/inet.h>
 #include <sched.h>
@@ -260,7 +261,7 @@ TEST(test_nobody_answers)
     struct world busy = {.count = 0};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int listener = bare_socket();
     assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
     assert_int_equal(listen(listener, 16), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);

@@ -356,7 +356,7 @@ static void begin_pair(struct pair *p)
     p->here.other = &p->there;
     p->there.other = &p->here;
     assert_int_equal(uv_loop_init(&p->loop), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+    bare_pair(sockets);
     assert_int_equal(pccl_pipe_send_offer(offered, sockets[0], &byte, 1), 1);
     assert_int_equal(pccl_pipe_read_offer(pccl_heap(), sockets[1], &byte, 1, &taken), 1);
     assert_non_null(taken);

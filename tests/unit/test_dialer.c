@@ -106,8 +106,7 @@ static struct pccl_address dead_address(int *holder)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    *holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(*holder >= 0);
+    *holder = bare_socket();
     assert_int_equal(bind(*holder, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(getsockname(*holder, (struct sockaddr *)&address, &length), 0);
     return pccl_address_v4(127, 0, 0, 1, ntohs(address.sin_port));

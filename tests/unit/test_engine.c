@@ -1,5 +1,6 @@
 /* The engine over real connections: whole all-reduces between several engines, and connections that end. */
 #include "unit.h"
+#include "descriptors.h"
 #include "world.h"
 #include "support.h"
 
@@ -479,7 +480,7 @@ TEST(a_link_that_is_not_tcp_tells_what_it_has_carried)
         engine_begin(&world.nodes[i], (uint8_t)(i + 1));
     for (uint32_t i = 0; i < 2; i++) {
         int pair[2];
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+        bare_pair(pair);
         engine_add(&world.nodes[i], &world.nodes[!i].id, true, 0, pair[0]);
         engine_add(&world.nodes[!i], &world.nodes[i].id, false, 0, pair[1]);
     }

@@ -197,7 +197,7 @@ TEST(another_source)
     world_start(true);
     donor_connect(0);
     donor_connect(1);
-    for (uint32_t steps = 0; !world.donors[0].sending || pccl_fetch_bytes(world.fetch) < 2 * MEGABYTE; steps++)
+    while (!world.donors[0].sending || pccl_fetch_bytes(world.fetch) < 2 * MEGABYTE)
         donor_step(0);
     assert_int_equal(world.donors[1].queue_count, 0);
     donor_disconnect(0);

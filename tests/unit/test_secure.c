@@ -3,6 +3,7 @@
  * attacker.
  */
 #include "unit.h"
+#include "descriptors.h"
 
 #include "secure_ends.h"
 #include "net/channel.h"
@@ -687,7 +688,7 @@ TEST(test_we_dial_openssl)
 {
     struct fixture f;
     char key[65];
-    int input, output, connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int input, output, connected = bare_socket();
     setup(&f);
     key_text(&f, key);
     pid_t child = start_openssl(&f, "s_server", 0, key, "EXPERIMENTAL pccl record 1 client", &input, &output);
