@@ -11,11 +11,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
-LIMIT_S = 300
+LIMIT_S = 300  # for anything that could hang
 
 # Two peers in one process: a wheel needs neither numpy nor torch.
 PEERS = """
@@ -42,11 +44,31 @@ print("python", sys.version.split()[0], "pccl", pccl.__version__, pccl.__file__)
 """
 
 
+def limit(process):
+    """Lets the process be killed after LIMIT_S, which also ends reads from its pipes."""
+    process.limit = threading.Timer(LIMIT_S, process.kill)
+    process.limit.start()
+
+
+def begin(command, environment):
+    process = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    limit(process)
+    return process
+
+
+def finish(process, command, fails=False):
+    """Waits until the program has ended, and returns its output. Exits if it has failed, or must fail and has not."""
+    output, words = process.communicate()
+    process.limit.cancel()
+    if process.returncode == -signal.SIGKILL:
+        sys.exit(f"use.py: {' '.join(command)}: did not end within {LIMIT_S} s\n{output}{words}")
+    if (process.returncode == 0) == fails:
+        sys.exit(f"use.py: {' '.join(command)}: status {process.returncode}\n{output}{words}")
+    return output
+
+
 def run(command, environment, fails=False):
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    if (done.returncode == 0) == fails:
-        sys.exit(f"use.py: {' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return finish(begin(command, environment), command, fails)
 
 
 def install(wheel, python, folder):
@@ -67,17 +89,17 @@ def install(wheel, python, folder):
 
 class Master:
     def __init__(self, start, environment, *arguments):
-        command = [*start("pccl-master"), "--listen", "127.0.0.1:0", *arguments]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen(command, env=environment, text=True, **quiet)
+        self.command = [*start("pccl-master"), "--listen", "127.0.0.1:0", *arguments]
+        self.process = begin(self.command, environment)
         self.log = ""
         for line in self.process.stderr:
             self.log += line
             if "listening on port" in line:
                 break
+        self.process.limit.cancel()
         found = re.search(r"listening on port (\d+)", self.log)
         if not found:
-            sys.exit(f"use.py: {' '.join(command)}: {self.log}")
+            sys.exit(f"use.py: {' '.join(self.command)}: did not listen within {LIMIT_S} s\n{self.log}")
         self.address = f"127.0.0.1:{found.group(1)}"
 
     def __enter__(self):
@@ -85,9 +107,8 @@ class Master:
 
     def __exit__(self, *_):
         self.process.terminate()
-        log = self.process.communicate(timeout=LIMIT_S)[1]
-        if self.process.returncode != 0:
-            sys.exit(f"use.py: pccl-master: status {self.process.returncode}\n{self.log}{log}")
+        limit(self.process)
+        finish(self.process, self.command)
 
 
 def use(start, python, environment, state):
@@ -103,11 +124,13 @@ def use(start, python, environment, state):
             second["PCCL_TOKEN"] = token
         else:
             second = environment
-        other = subprocess.Popen(peer, env=second, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        run(peer, environment)
-        words = other.communicate(timeout=LIMIT_S)[1]
-        if other.returncode != 0:
-            sys.exit(f"use.py: {' '.join(peer)}: status {other.returncode}\n{words}")
+        other = begin(peer, second)
+        try:
+            run(peer, environment)
+            finish(other, peer)
+        finally:
+            other.kill()
+            other.limit.cancel()
         if python:
             said = run([*python, "-c", PEERS, master.address], environment).strip()
             print(said, "with a token" if state else "in the clear")
