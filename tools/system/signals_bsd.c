@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WOKEN = 0 };
+enum { WOKEN = SIGUSR1 };
 
 static int pair[2];
 
@@ -25,7 +25,7 @@ static void note(int number)
 
 void signals_hold(void)
 {
-    static const int awaited[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int awaited[] = {SIGINT, SIGTERM, SIGHUP, WOKEN};
     struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
     if (pipe(pair) != 0) {
         perror("pipe for signals");
