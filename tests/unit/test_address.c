@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <sys/socket.h>
 #include <stdio.h>
 #include <string.h>
 

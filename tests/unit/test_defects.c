@@ -69,7 +69,7 @@ enum place {
     LOAD,
     LISTENER,
     THREAD,
-    MACHINE,
+    MEMBER_NAMES,
     GIVING_UP,
     LEAVING,
     OPTIONS,
@@ -213,7 +213,8 @@ PASSING(LISTENER, int, pccl_listener_open,
         (listener, addresses, count, port, range, reason))
 PASSING(THREAD, int, pccl_thread_start, (uv_thread_t * thread, void (*run)(void *argument), void *argument),
         (thread, run, argument))
-PASSING_VOID(MACHINE, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *reason), (names, reason))
+PASSING_VOID(MEMBER_NAMES, pccl_names_add_to, (const struct pccl_names *names, struct pccl_text *reason),
+             (names, reason))
 PASSING_VOID(GIVING_UP, pccl_comm_links_close_all, (struct pccl_communicator * comm), (comm))
 PASSING_VOID(LEAVING, pccl_comm_log_write, (const struct pccl_comm_log *log), (log))
 PASSING(OPTIONS, enum pccl_status, pccl_options_set,
@@ -615,7 +616,7 @@ static void caller_that_prepares(void **state)
 /* The machine breaks, and so does the abort of its calls. */
 static void caller_that_gives_up(void **state)
 {
-    planted_later[0] = MACHINE;
+    planted_later[0] = MEMBER_NAMES;
     planted_later[1] = GIVING_UP;
     caller_breaks(*state, LOOK_UP, call_reduce, call_lone_reduce);
 }
