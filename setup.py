@@ -1,4 +1,4 @@
-"""Builds the C library by CMake and puts it, its programs and libuv into the Python package. pyproject.toml has the
+"""Builds the C library by CMake and puts it, its program and libuv into the Python package. pyproject.toml has the
 rest.
 
 Needs a C compiler, CMake, libuv and the header of xxHash, and downloads nothing. From the environment: CC,
@@ -70,7 +70,7 @@ class BuildWithLibrary(build_py):
             configure.append("-DCMAKE_MAKE_PROGRAM=" + os.environ["MAKE_PROGRAM"])
         configure += shlex.split(os.environ.get("CMAKE_ARGS", ""))
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(os.cpu_count() or 2)
-        targets = ["pccl", "pccl-master", "pccl-perf"]
+        targets = ["pccl", "pccl_tool"]
         for command in (configure, ["cmake", "--build", str(work), "--parallel", jobs, "--target", *targets]):
             subprocess.run(command, check=True)
         lines = (work / "bundle.txt").read_text(encoding="utf-8").splitlines()

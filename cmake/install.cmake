@@ -1,4 +1,4 @@
-# lib/libpccl.so.1 with its links and libpccl.a, the headers, pkg-config, the CMake package, the programs, the man pages.
+# lib/libpccl.so.1 with its links and libpccl.a, the headers, pkg-config, the CMake package, the program, the man pages.
 include(CMakePackageConfigHelpers)
 
 # Two export sets: who links the shared library needs nothing else; who links the static one needs libuv.
@@ -24,11 +24,13 @@ string(REGEX REPLACE "/$" "" pccl_pc_to_prefix ${pccl_pc_to_prefix})
 configure_file(cmake/pccl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-if(TARGET pccl-master)
-    install(TARGETS pccl-master pccl-perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    # The name that scripts written for PCCL 1.0 call.
-    install(CODE "file(CREATE_LINK pccl-master
-        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/ccoip_master\" SYMBOLIC)")
+if(TARGET pccl_tool)
+    install(TARGETS pccl_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # Its other names; the last one is for scripts written for PCCL 1.0.
+    foreach(name IN ITEMS pccl-master pccl-perf ccoip_master)
+        install(CODE "file(CREATE_LINK pccl
+            \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/${name}\" SYMBOLIC)")
+    endforeach()
     # The service names the program where it is installed, which is known at that time only.
     install(CODE "
         file(READ \"${PROJECT_SOURCE_DIR}/packaging/systemd/pccl-master.service\" service)
@@ -38,7 +40,7 @@ if(TARGET pccl-master)
         file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\" TYPE FILE
             FILES \"${CMAKE_CURRENT_BINARY_DIR}/pccl-master.service\")")
 endif()
-install(FILES man/pccl-master.1 man/pccl-perf.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES man/pccl.1 man/pccl-master.1 man/pccl-perf.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES man/pccl.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 # The pages of the functions come from the comments of the headers. Without Python there are only the headers.
 find_package(Python3 COMPONENTS Interpreter QUIET)

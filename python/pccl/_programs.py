@@ -1,4 +1,4 @@
-"""Finds and runs programs of the C library."""
+"""Finds and runs the program `pccl` of the C library."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from pathlib import Path
 from shutil import which
 from typing import List, Optional, Sequence
 
+_NAME = "pccl.exe" if os.name == "nt" else "pccl"
+
 
 def _is_program(path: Path) -> bool:
     """Returns true for a binary. A script of the same name, installed by pip, would call itself forever."""
-    if not os.access(path, os.X_OK):
+    if not os.access(path, os.X_OK) or path.is_dir():
         return False
     with open(path, "rb") as file:
         return file.read(2) != b"#!"
 
 
-def find(name: str) -> Optional[str]:
-    """Returns the path of a program: bundled with the package, built beside PCCL_LIBRARY, or installed. Returns None if
-    it is not found."""
-    places: List[Path] = [Path(__file__).resolve().parent / "bin" / name]
+def find() -> Optional[str]:
+    """Returns the path of the program: bundled with the package, built beside PCCL_LIBRARY, or installed. Returns None
+    if it is not found."""
+    places: List[Path] = [Path(__file__).resolve().parent / "bin" / _NAME]
     chosen = os.environ.get("PCCL_LIBRARY")
     if chosen:
-        places.append(Path(chosen).resolve().parent.parent / "tools" / name)
+        places.append(Path(chosen).resolve().parent.parent / "tools" / _NAME)
     for folder in os.get_exec_path():
-        found = which(name, path=folder)
+        found = which(_NAME, path=folder)
         if found:
             places.append(Path(found))
     return next((str(path) for path in places if _is_program(path)), None)
 
 
-def run(name: str, arguments: Optional[Sequence[str]]) -> int:
+def run(*arguments: str) -> int:
     """Replaces this process with the program. If that is impossible, runs it, waits for it and returns its exit status.
     """
-    path = find(name)
+    path = find()
     if path is None:
-        print(f"{name}: not included in this installation of the Python package", file=sys.stderr)
+        print("pccl: the program is not included in this installation of the Python package", file=sys.stderr)
         return 1
-    command = [path, *(sys.argv[1:] if arguments is None else arguments)]
+    command = [path, *arguments]
     if os.name == "posix":
         os.execv(path, command)
     return subprocess.call(command)

@@ -10,7 +10,7 @@ from . import _programs
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    return _programs.run("pccl-master", arguments)
+    return _programs.run("master", *(sys.argv[1:] if arguments is None else arguments))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,8 @@ from typing import Optional, Sequence
 from . import _programs
 
 
-def program() -> Optional[str]:
-    """Returns the path of pccl-perf: the bundled one, or else an installed one."""
-    return _programs.find("pccl-perf")
-
-
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    return _programs.run("pccl-perf", arguments)
+    return _programs.run("perf", *(sys.argv[1:] if arguments is None else arguments))
 
 
 if __name__ == "__main__":

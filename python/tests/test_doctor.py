@@ -80,10 +80,17 @@ def test_words_of_wrong_arguments(capsys):
 
 
 def test_the_program(capsys):
-    assert program.main(["--help"]) == 0 and "doctor" in capsys.readouterr().out
-    assert program.main(["doktor"]) == 2 and "unknown program 'doktor'" in capsys.readouterr().err
-    assert program.main([]) == 2 and "usage" in capsys.readouterr().err
-    assert doctor.main([]) == 0
+    for arguments, status, words in (
+        (["--help"], 0, "\n  doctor "),
+        (["doktor"], 2, "unknown command 'doktor'; did you mean 'doctor'?"),
+        ([], 2, "usage: pccl COMMAND"),
+        (["version"], 0, "pccl 0."),
+        (["doctor", "--help"], 0, "--peers"),
+    ):
+        command = [sys.executable, "-m", "pccl", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, env=environment())
+        assert done.returncode == status and words in done.stdout + done.stderr, done
+    assert program.main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "this machine" in out and out.endswith("no problem found\n")
 
@@ -183,7 +190,7 @@ class Net:
         self.network = network
         self.master = f"{network.address(0)}:48148"
         self.process = subprocess.Popen(
-            [*network.prefix(0), _programs.find("pccl-master"), "--insecure", "--listen", self.master]
+            [*network.prefix(0), _programs.find(), "master", "--insecure", "--listen", self.master]
             + ["--set", "warm_up_ms=1500", "--set", "optimize_ms=400"],
             stderr=subprocess.PIPE,
             text=True,

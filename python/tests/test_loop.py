@@ -212,8 +212,8 @@ def test_a_master_that_is_not_there(caplog):
 
 
 def manage_tokens(state, *arguments):
-    """Runs `pccl-master token`, and returns its output."""
-    command = [_programs.find("pccl-master"), "token", *arguments, "--state", str(state)]
+    """Runs `pccl token`, and returns its output."""
+    command = [_programs.find(), "token", *arguments, "--state", str(state)]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=DEADLINE).stdout.strip()
 
 

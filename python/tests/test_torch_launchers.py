@@ -240,7 +240,7 @@ def slurm(tmp_path, folder):
     ports = [support.free_port() for _ in range(3)]
     (tmp_path / "state").mkdir()
     (tmp_path / "slurm.conf").write_text(SLURM.format(folder=tmp_path, ports=ports, host=host, second=SECOND))
-    master = shutil.which("pccl-master", path=os.path.dirname(pccl._programs.find("pccl-master")))
+    master = shutil.which("pccl-master", path=os.path.dirname(pccl._programs.find()))
     path = os.pathsep.join([os.path.dirname(master), os.environ["PATH"]])
     more = {"PATH": path, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "SLURM_CONF": str(tmp_path / "slurm.conf")}
     env = support.environment(**more)

@@ -19,9 +19,9 @@ ROOT = Path(os.environ.get("SOURCE_OF_PCCL", Path(__file__).resolve().parents[2]
 
 USE = TWO + """
 import sys, threading
-import numpy, pccl, pccl.perf
+import numpy, pccl, pccl._programs
 assert "torch" not in sys.modules
-print("version", pccl.__version__, pccl.__file__, pccl.perf.program())
+print("version", pccl.__version__, pccl.__file__, pccl._programs.find())
 with open("/proc/self/maps") as maps:
     print("libraries", {line.split()[-1] for line in maps if "libpccl" in line or "libuv" in line})
 with pccl.MasterNode("127.0.0.1:0") as master:
@@ -104,7 +104,7 @@ def test_wheel(wheel):
     assert wheel.name.split("-")[2:4] == ["py3", "none"]
     with zipfile.ZipFile(wheel) as files:
         names = set(files.namelist())
-    bundled = {"pccl/libpccl.so.1", "pccl/libuv.so.1", "pccl/bin/pccl-master", "pccl/bin/pccl-perf", "pccl/py.typed"}
+    bundled = {"pccl/libpccl.so.1", "pccl/libuv.so.1", "pccl/bin/pccl", "pccl/py.typed"}
     assert bundled <= names, bundled - names
     assert not [name for name in names if "tests" in name]
 
@@ -159,8 +159,9 @@ def test_programs(installed):
     masters.append([installed, "-m", "pccl.master"])
     said = {run(*master, "--help", cwd=folder) for master in masters}
     assert len(said) == 1 and "--log-format" in said.pop()
-    for perf in ([folder / "pccl-perf"], [installed, "-m", "pccl.perf"]):
+    for perf in ([folder / "pccl-perf"], [installed, "-m", "pccl.perf"], [folder / "pccl", "perf"]):
         assert "pccl-perf" in run(*perf, "--help", cwd=folder)
+    assert "token create" in run(folder / "pccl", "token", "--help", cwd=folder)
     master = subprocess.Popen([folder / "pccl_master", "--listen-address", "127.0.0.1:0"], stderr=subprocess.PIPE,
                               text=True, env=clean())
     port = next(line for line in master.stderr if "listening" in line).split()[-1]

@@ -128,7 +128,9 @@ def compile_again(build, folder, source, text):
 
 
 def link(build, command, objects, output, more=()):
-    words = [word for word in shlex.split(command) if word not in (":", "&&")]
+    words = shlex.split(command)  # the link command lies between others
+    begin = words.index("&&") + 1
+    words = words[begin:words.index("&&", begin)]
     words = [objects.get(word, word) for word in words]
     words[words.index("-o") + 1] = str(output)
     at = words.index(str(output)) + 1
@@ -146,8 +148,8 @@ def plant(build, folder, bug):
     for command in commands_of(build, "tests/chaos/chaos_peer"):
         if " -shared " in command:
             link(build, command, objects, folder / "libpccl.so.1")
-    for command in commands_of(build, "tools/pccl-master"):
-        if " -o tools/pccl-master " in command:
+    for command in commands_of(build, "tools/pccl"):
+        if " -o tools/pccl " in command:
             link(build, command, objects, folder / "pccl-master", objects.values())
     programs["master"] = str(folder / "pccl-master")
     return programs

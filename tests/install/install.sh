@@ -45,7 +45,7 @@ prefix)
 files)
     lib=$(libdir)
     for file in include/pccl.h include/pccl_collectives.h include/pccl_codecs.h include/pccl_loop.h include/pccl_sight.h \
-        include/ccoip.h include/ccoip_inet.h bin/pccl-master bin/pccl-perf \
+        include/ccoip.h include/ccoip_inet.h bin/pccl share/man/man1/pccl.1 \
         share/man/man1/pccl-master.1 share/man/man1/pccl-perf.1 share/man/man3/pccl.3 share/man/man7/pccl.7 \
         share/man/man3/pccl_communicator.3 share/man/man3/pcclConnect.3; do
         [ -f "$prefix/$file" ] || fail "$file is missing"
@@ -58,12 +58,15 @@ files)
     done
     [ -L "$lib/libpccl.so" ] && [ -L "$lib/libpccl.so.1" ] && [ -f "$lib/libpccl.so.1" ] || fail "links of libpccl.so"
     readelf -d "$lib/libpccl.so" | grep -q 'SONAME.*\[libpccl\.so\.1\]' || fail "the soname is not libpccl.so.1"
-    ! readelf -d "$lib/libpccl.so" "$prefix/bin/pccl-master" | grep -Eq 'RPATH|RUNPATH' || fail "a run path was left in"
-    [ "$(readlink "$prefix/bin/ccoip_master")" = pccl-master ] || fail "ccoip_master is not pccl-master"
+    ! readelf -d "$lib/libpccl.so" "$prefix/bin/pccl" | grep -Eq 'RPATH|RUNPATH' || fail "a run path was left in"
+    for name in pccl-master pccl-perf ccoip_master; do
+        [ "$(readlink "$prefix/bin/$name")" = pccl ] || fail "$name is not a link to pccl"
+    done
+    "$prefix/bin/pccl-perf" --help | grep -q collective || fail "pccl-perf --help is not pccl perf's"
     "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
     grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
     unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
-        '/(pccl\.h|pccl_collectives\.h|pccl_codecs\.h|pccl_loop\.h|pccl_sight\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-(master(\.service)?|perf)|pccl(-master|-perf)?\.[137]|(pccl|ccoip)[A-Za-z0-9_]*\.3)$' || true)
+        '/(pccl\.h|pccl_collectives\.h|pccl_codecs\.h|pccl_loop\.h|pccl_sight\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master\.service|bin/pccl|pccl(-master|-perf)?\.[137]|(pccl|ccoip)[A-Za-z0-9_]*\.3)$' || true)
     [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
     ;;
 pkg_config)

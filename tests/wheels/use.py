@@ -89,7 +89,7 @@ def install(wheel, python, folder):
 
 class Master:
     def __init__(self, start, environment, *arguments):
-        self.command = [*start("pccl-master"), "--listen", "127.0.0.1:0", *arguments]
+        self.command = [*start("master"), "--listen", "127.0.0.1:0", *arguments]
         self.process = begin(self.command, environment)
         self.log = ""
         for line in self.process.stderr:
@@ -114,10 +114,10 @@ class Master:
 def use(start, python, environment, state):
     """Runs a master and peers. `state`: with a token, which the master makes in this folder."""
     with Master(start, environment, *(["--state", state] if state else [])) as master:
-        peer = [*start("pccl-perf"), "--connect", master.address, "-N", "2", "--sizes", "4,256K,4M", "-n", "3"]
+        peer = [*start("perf"), "--connect", master.address, "-N", "2", "--sizes", "4,256K,4M", "-n", "3"]
         if state:
             run(peer, environment, fails=True)  # without the token
-            create = [*start("pccl-master"), "token", "create", "--uses", "1", "--state", state]
+            create = [*start("token"), "create", "--uses", "1", "--state", state]
             token = run(create, environment).strip()
             environment = dict(environment, PCCL_TOKEN_FILE=f"{state}/run.token")
             second = {name: value for name, value in environment.items() if name != "PCCL_TOKEN_FILE"}
@@ -153,8 +153,8 @@ def main():
             prefix[0] = shutil.which(prefix[0]) or prefix[0]
         command = [*prefix, python or given.python] if given.python else None
 
-        def start(name):
-            return [*prefix, str(pathlib.Path(site, "pccl/bin", name))]
+        def start(command):
+            return [*prefix, str(pathlib.Path(site, "pccl/bin/pccl")), command]
 
         for state in [None] if given.no_token else [None, f"{folder}/state"]:
             use(start, command, environment, state)

@@ -1,4 +1,5 @@
 /* pccl-master: a master as a separate process. Also installed as ccoip_master. */
+#include "commands.h"
 #include "system/holder.h"
 #include "log_format.h"
 #include "system/notify.h"
@@ -498,10 +499,9 @@ static int run(struct command *command)
     return serve(settings, &params);
 }
 
-int main(int argc, char **argv)
+int master_main(int argc, char **argv)
 {
     struct command command = {.config = NULL};
-    process_hold_standard_descriptors();
     if (argc > 1 && strcmp(argv[1], "status") == 0)
         return status_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "token") == 0)

@@ -3,6 +3,7 @@
  * machine or in a cluster.
  */
 #include "chaos.h"
+#include "commands.h"
 #include "local.h"
 #include "options.h"
 #include "system/telemetry.h"
@@ -13,7 +14,7 @@
 #include "topology.h"
 #include "worker.h"
 
-int main(int count, char **arguments)
+int perf_main(int count, char **arguments)
 {
     struct perf_options options;
     bool answered;

@@ -86,13 +86,13 @@ def _own_host() -> str:
 def _start_master() -> str:
     """Starts a master in a separate session, so that it outlives this process. It exits after its last peer has left.
     Returns its address."""
-    path = _programs.find("pccl-master")
+    path = _programs.find()
     if path is None:
         raise CollectiveError(
-            "init_process_group: pccl-master not found; set PCCL_MASTER to the address of a running one"
+            "init_process_group: the program pccl not found; set PCCL_MASTER to the address of a running one"
         )
     # found_after_ms=0: the master starts a run immediately, because no peer can have been in one at this port.
-    command = [path, "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
+    command = [path, "master", "--log-format=text", f"--set=idle_exit_ms={IDLE_EXIT_MS}", "--set=found_after_ms=0"]
     output = b""
     for host in ("[::]", "0.0.0.0"):  # the second one is for systems without IPv6
         master = subprocess.Popen(

@@ -1,0 +1,160 @@
+/*
+ * pccl: the programs of the C library as commands of one program. Called as pccl-master, pccl-perf or by a name of
+ * PCCL 1.0, through a link, it runs that command.
+ */
+#include "commands.h"
+#include "master/status.h"
+#include "master/token.h"
+#include "system/process.h"
+
+#include "core/text.h"
+#include "net/build.h"
+#include "wire/greeting.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2, NAME_MAX_BYTES = 16, TYPOS_MAX = 2 };
+
+static int print_version(int argc, char **argv);
+
+static const struct command {
+    const char *name, *about, *shown;  /* `shown`: argv[0] of the command */
+    int (*run)(int argc, char **argv); /* NULL: a command of the Python package */
+} commands[] = {
+    {"master", "runs a master; also called pccl-master", "pccl-master", master_main},
+    {"status", "prints the state of a run", "status", status_main},
+    {"token", "creates, lists, revokes and replaces tokens of a running master", "token", token_main},
+    {"perf", "measures collectives; also called pccl-perf", "pccl-perf", perf_main},
+    {"doctor", "checks machines before a run (Python package)", NULL, NULL},
+    {"top", "shows a run live in a terminal (Python package)", NULL, NULL},
+    {"version", "prints the version", "version", print_version},
+};
+
+static int end_of_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_SUCCESS;
+    (void)fprintf(stderr, "pccl: cannot write to standard output: %s\n", strerror(errno));
+    return EXIT_FAILURE;
+}
+
+static int print_version(int argc, char **argv)
+{
+    struct pccl_text text;
+    if (argc > 1) {
+        (void)fprintf(stderr, "pccl version: unknown argument: %.200s\n", argv[1]);
+        return EXIT_USAGE;
+    }
+    pccl_text_clear(&text);
+    pccl_build_describe(&text, pccl_build_own());
+    printf("pccl %s\n", text.bytes);
+    return end_of_output();
+}
+
+static void print_usage(FILE *file)
+{
+    (void)fprintf(file, "usage: pccl COMMAND [OPTION]...\n\n");
+    for (size_t i = 0; i < PCCL_COUNT_OF(commands); i++)
+        (void)fprintf(file, "  %-8s  %s\n", commands[i].name, commands[i].about);
+    (void)fprintf(file, "\n'pccl COMMAND --help' lists the options of a command.\n");
+}
+
+static bool equals(const char *text, const char *name, size_t length)
+{
+    return strlen(text) == length && memcmp(text, name, length) == 0;
+}
+
+static const struct command *find_command(const char *name, size_t length)
+{
+    for (size_t i = 0; i < PCCL_COUNT_OF(commands); i++)
+        if (equals(commands[i].name, name, length))
+            return &commands[i];
+    return NULL;
+}
+
+/* Returns the command that a link to the program is named after, or NULL. */
+static const struct command *find_called(const char *path)
+{
+    const char *name = path;
+    for (const char *at = path; *at != '\0'; at++)
+        if (*at == '/' || *at == '\\')
+            name = at + 1;
+    size_t length = strcspn(name, "."); /* without .exe */
+    if (equals("ccoip_master", name, length) || equals("pccl_master", name, length))
+        return &commands[0];
+    return length > 5 && memcmp(name, "pccl-", 5) == 0 ? find_command(name + 5, length - 5) : NULL;
+}
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Returns the number of letters to insert, remove or replace, or of neighbours to swap, to get from one to the other.
+ */
+static size_t count_typos(const char *a, const char *b)
+{
+    size_t cost[NAME_MAX_BYTES + 1][NAME_MAX_BYTES + 1];
+    size_t a_bytes = strlen(a), b_bytes = strlen(b);
+    if (a_bytes > NAME_MAX_BYTES || b_bytes > NAME_MAX_BYTES)
+        return NAME_MAX_BYTES;
+    for (size_t i = 0; i <= a_bytes; i++) {
+        for (size_t j = 0; j <= b_bytes; j++) {
+            if (i == 0 || j == 0) {
+                cost[i][j] = i + j;
+                continue;
+            }
+            cost[i][j] = least(least(cost[i - 1][j], cost[i][j - 1]) + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                cost[i][j] = least(cost[i][j], cost[i - 2][j - 2] + 1);
+        }
+    }
+    return cost[a_bytes][b_bytes];
+}
+
+static int reject(const char *name)
+{
+    const struct command *closest = NULL;
+    size_t fewest = TYPOS_MAX + 1;
+    for (size_t i = 0; i < PCCL_COUNT_OF(commands); i++) {
+        size_t typos = count_typos(name, commands[i].name);
+        if (typos < fewest) {
+            fewest = typos;
+            closest = &commands[i];
+        }
+    }
+    (void)fprintf(stderr, "pccl: unknown command '%.200s'", name);
+    if (closest != NULL)
+        (void)fprintf(stderr, "; did you mean '%s'?", closest->name);
+    (void)fprintf(stderr, "\nTry 'pccl --help'.\n");
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    process_hold_standard_descriptors();
+    const struct command *command = argc > 0 ? find_called(argv[0]) : NULL;
+    if (command == NULL && argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (command == NULL) {
+        argc--;
+        argv++;
+        if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+            print_usage(stdout);
+            return end_of_output();
+        }
+        bool version = strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "-V") == 0;
+        const char *name = version ? "version" : argv[0];
+        command = find_command(name, strlen(name));
+        if (command == NULL)
+            return reject(name);
+        argv[0] = (char *)(uintptr_t)command->shown; /* for messages, and for the workers, which run this program */
+    }
+    if (command->run == NULL) {
+        (void)fprintf(stderr, "pccl %s: in the Python package only (pip install pccl-peers)\n", command->name);
+        return EXIT_FAILURE;
+    }
+    return command->run(argc, argv);
+}
