@@ -31,6 +31,9 @@ if(TARGET pccl_tool)
         install(CODE "file(CREATE_LINK pccl
             \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/${name}\" SYMBOLIC)")
     endforeach()
+    install(FILES packaging/completions/pccl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME pccl)
+    install(FILES packaging/completions/_pccl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES packaging/completions/pccl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
     # The service names the program where it is installed, which is known at that time only.
     install(CODE "
         file(READ \"${PROJECT_SOURCE_DIR}/packaging/systemd/pccl-master.service\" service)

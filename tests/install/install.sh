@@ -66,7 +66,7 @@ files)
     "$prefix/bin/ccoip_master" --help >"$work/help" || fail "ccoip_master --help"
     grep -q listen "$work/help" || fail "ccoip_master --help does not say how to listen"
     unwanted=$(cd "$prefix" && find . -type f | grep -Ev \
-        '/(pccl\.h|pccl_collectives\.h|pccl_codecs\.h|pccl_loop\.h|pccl_sight\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master\.service|bin/pccl|pccl(-master|-perf)?\.[137]|(pccl|ccoip)[A-Za-z0-9_]*\.3)$' || true)
+        '/(pccl\.h|pccl_collectives\.h|pccl_codecs\.h|pccl_loop\.h|pccl_sight\.h|ccoip\.h|ccoip_inet\.h|libpccl\.(a|so\.[0-9.]+)|pccl\.pc|pccl[A-Za-z-]*\.cmake|pccl-master\.service|bin/pccl|completions/pccl|site-functions/_pccl|pccl\.fish|pccl(-master|-perf)?\.[137]|(pccl|ccoip)[A-Za-z0-9_]*\.3)$' || true)
     [ -z "$unwanted" ] || fail "installed but not meant to be: $unwanted"
     ;;
 pkg_config)
