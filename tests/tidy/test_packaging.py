@@ -91,10 +91,10 @@ class Slurm(unittest.TestCase):
 class Kubernetes(unittest.TestCase):
     def test_the_end_of_the_pod_is_no_end_of_the_run(self):
         """The command of the container must kill the master and not let it say good-bye."""
-        text = (PACKAGING / "kubernetes/master.yaml").read_text(encoding="utf-8")
+        text = (PACKAGING / "kubernetes/chart/templates/master.yaml").read_text(encoding="utf-8")
         command = re.search(r'args: \["(.*)"\]', text).group(1)
         with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder) / "pccl-master"
+            program = pathlib.Path(folder) / "pccl"
             program.write_text("#!/bin/sh\ntrap 'echo good-bye' TERM\necho serves\nwhile :; do sleep 0.05; done\n")
             program.chmod(0o755)
             env = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
@@ -108,18 +108,18 @@ class Kubernetes(unittest.TestCase):
     def test_ports(self):
         header = (ROOT / "include/ccoip.h").read_text(encoding="utf-8")
         ports = dict(re.findall(r"CCOIP_PROTOCOL_PORT_(\w+) (\d+)", header))
-        for name in ("master", "peers"):
+        for name in ("chart/templates/master", "peers"):
             text = (PACKAGING / f"kubernetes/{name}.yaml").read_text(encoding="utf-8")
             used = set(re.findall(r"(?:\bport|\bcontainerPort|pccl-master): ?(48\d{3})\b", text))
-            self.assertLessEqual(used, {ports["MASTER"], ports["SHARED_STATE"]})
+            self.assertLessEqual(used - {"48180"}, {ports["MASTER"], ports["SHARED_STATE"]})  # 48180: HTTP
             self.assertTrue(used)
 
 
 class Names(unittest.TestCase):
     """Each variable and parameter that is named exists."""
 
-    FILES = ("kubernetes/master.yaml", "kubernetes/peers.yaml", "kubernetes/torch.yaml", "kubernetes/torch-jobset.yaml",
-             "slurm/pccl.sbatch", "systemd/pccl-master.service", "docker/Dockerfile")
+    FILES = ("kubernetes/chart/templates/master.yaml", "kubernetes/chart/values.yaml", "kubernetes/peers.yaml", "kubernetes/torch.yaml", "kubernetes/torch-jobset.yaml",
+             "slurm/pccl.sbatch", "systemd/pccl-master.service", "docker/Dockerfile", "docker/compose.yaml")
 
     def test_variables(self):
         table = "".join((ROOT / name).read_text(encoding="utf-8")
@@ -149,6 +149,8 @@ class Names(unittest.TestCase):
                 named |= set(re.findall(r"\bpccl_\w+", target["expr"]))
         self.assertEqual(named - known, set())
         self.assertEqual(known - named - histograms, set())
+        rules = (PACKAGING / "kubernetes/chart/rules.yaml").read_text(encoding="utf-8")
+        self.assertEqual(set(re.findall(r"\bpccl_\w+", rules)) - known, set())
         guide = (ROOT / "docs/guide/metrics.md").read_text(encoding="utf-8")
         self.assertEqual(set(re.findall(r"\bpccl_\w+", guide)) - known - {"pccl_master"}, set())
 
@@ -170,6 +172,8 @@ class Names(unittest.TestCase):
         version = ".".join(re.findall(r"^#define PCCL_VERSION_\w+ (\d+)", header, re.M)[:3])
         newest = re.search(r"^## \[(.*)\] - ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M).group(1)
         self.assertEqual(newest, version)
+        chart = (PACKAGING / "kubernetes/chart/Chart.yaml").read_text(encoding="utf-8")
+        self.assertEqual(re.findall(r'^(?:version|appVersion): "?([0-9.]+)"?$', chart, re.M), [version, version])
         cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M).group(1)
         self.assertEqual(cited, version)
 
