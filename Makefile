@@ -33,7 +33,7 @@ export CCACHE_BASEDIR ?= $(CURDIR)
 export CCACHE_NOHASHDIR ?= 1
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build check test nightly shake cross wheels python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
+.PHONY: help deps build check test nightly shake cross wheels packages python demo kill chaos sim oom audit bench bench-compare bench-wan bench-gate figures \
 	wiredoc apidoc docs ratchets abi dist fuzz asan tsan clang coverage lint format clean
 
 help: ## this list
@@ -150,6 +150,9 @@ cross: ## build for other systems, run the unit tests there: TARGETS='x86_64-lin
 
 wheels: ## build the wheels of the Python package for Linux, install and use them: TARGETS='x86_64-linux-gnu ...'; installs what it needs
 	@scripts/wheels $(TARGETS)
+
+packages: ## build and check packages: PACKAGES='static deb ...'; root; installs what it needs
+	@scripts/packages $(PACKAGES)
 
 coverage: ## the lines that no test reaches, as a table (a quarter of an hour)
 	@scripts/deps --check all
