@@ -5,6 +5,7 @@
 #include "log/logger.h"
 #include "net/heap.h"
 #include "os/file.h"
+#include "os/terminal.h"
 #include "peer/queries.h"
 #include "ops/dump.h"
 #include "wire/subgroup.h"
@@ -226,9 +227,8 @@ static bool note_peer(const struct pccl_communicator *comm, struct pccl_telemetr
 /* Collects everything that requires the lock. Returns false if out of memory. */
 static bool note_all(struct pccl_communicator *comm, struct pccl_telemetry_dump *dump, struct pccl_engine **engine)
 {
-    struct timespec wall = {0};
     pccl_comm_enter(comm);
-    (void)clock_gettime(CLOCK_REALTIME, &wall);
+    struct timespec wall = pccl_terminal_now();
     dump->now_us = pccl_now_us();
     dump->wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
     dump->self = comm->id;

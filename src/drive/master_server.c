@@ -467,7 +467,7 @@ static void on_polling(struct pccl_reactor *reactor)
 }
 
 /* Serves HTTP clients, once the peers have been served. */
-static void tell(struct pccl_master_server *server)
+static void show(struct pccl_master_server *server)
 {
     struct pccl_driver_figures driver = {.version = own_version,
                                          .connections = server->connections.count,
@@ -529,7 +529,7 @@ static void on_polled(struct pccl_reactor *reactor, uint64_t received_us)
     pccl_tokens_save(server->credentials.tokens);
     flush_all(server);
     pccl_run_file_retry(&server->run_file, pccl_now_us());
-    tell(server);
+    show(server);
     if (server->machine)
         pccl_reactor_set_due(reactor, pccl_master_deadline(server->machine));
     else /* an invariant broke in the state machine; the next iteration ends the thread */

@@ -1,5 +1,7 @@
 #include "drive/text_file.h"
 
+#include "os/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +9,7 @@
 static bool write_all(const char *name, const char *text, size_t length)
 {
     (void)remove(name);
-    FILE *file = fopen(name, "wx"); /* fails on an existing file, which could be another user's symbolic link */
+    FILE *file = pccl_file_create(name);
     if (!file)
         return false;
     bool good = fwrite(text, 1, length, file) == length;
@@ -25,7 +27,7 @@ enum pccl_status pccl_text_file_write(const char *name, const char *text, size_t
     int bytes = snprintf(new_name, sizeof new_name, "%s.tmp", name);
     int error = ENAMETOOLONG;
     if (bytes > 0 && (size_t)bytes < sizeof new_name) {
-        if (write_all(new_name, text, length) && rename(new_name, name) == 0)
+        if (write_all(new_name, text, length) && pccl_file_rename(new_name, name))
             return PCCL_OK;
         error = errno;
         (void)remove(new_name);

@@ -11,10 +11,9 @@ void pccl_logger_set_format(pccl_logger_format *format) { chosen_format = format
 void pccl_log_stderr(enum pccl_log_level level, const char *subsystem, const char *message,
                      const struct pccl_log_fields *fields)
 {
-    struct timespec now;
+    struct timespec now = pccl_terminal_now();
     struct tm utc;
     char time[32], line[2 * PCCL_LOGGER_LINE_MAX];
-    (void)timespec_get(&now, TIME_UTC);
     if (chosen_format != NULL) {
         static const struct pccl_log_fields none;
         pccl_terminal_write_error(

@@ -26,7 +26,7 @@ struct pccl_control {
     uv_poll_t poll;
     uv_timer_t pause;
     uv_os_sock_t listening;
-    int lock; /* descriptor of the locked file */
+    uv_os_fd_t lock; /* descriptor of the locked file */
     struct pccl_list_node visitors;
     uint32_t visitor_count;
     uint32_t revoked[PCCL_CONTROL_VISITORS_MAX]; /* revoked tokens that have not been taken yet */

@@ -4,6 +4,7 @@
 
 #include "core/base.h"
 
+#include <stdio.h>
 #include <uv.h>
 
 bool pccl_file_exists(const char *path);
@@ -14,6 +15,13 @@ PCCL_MUST_CHECK int pccl_directory_check_write(const char *path);
 void pccl_file_remove(const char *path);
 /* Exchanges the names of two files atomically. Returns 0 or an error; UV_ENOSYS if the system has no such call. */
 PCCL_MUST_CHECK int pccl_file_exchange(const char *one, const char *other);
+/*
+ * Creates a file for writing text. Fails if the file exists, because it could be another user's symbolic link. Returns
+ * NULL with errno on failure.
+ */
+FILE *pccl_file_create(const char *path);
+/* Renames a file, and replaces an existing one. Returns false with errno on failure. */
+PCCL_MUST_CHECK bool pccl_file_rename(const char *from, const char *to);
 
 /*
  * Opens and locks a file. Creates it, accessible only to this user, if it is missing. Children and other programs do

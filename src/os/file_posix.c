@@ -26,6 +26,10 @@ int pccl_directory_check_write(const char *path)
 
 void pccl_file_remove(const char *path) { (void)unlink(path); }
 
+FILE *pccl_file_create(const char *path) { return fopen(path, "wx"); }
+
+bool pccl_file_rename(const char *from, const char *to) { return rename(from, to) == 0; }
+
 int pccl_file_lock(const char *path, uv_os_fd_t *lock, bool *opened)
 {
     pccl_fork_lock();

@@ -4,7 +4,10 @@
 
 #include "core/address.h"
 
-struct sockaddr;
+#include <uv.h>
+
+/* Converts an address. Returns the size of the result. */
+socklen_t pccl_native_from(const struct pccl_address *address, struct sockaddr_storage *native);
 /* Converts an address. Returns false unless it is an IPv4 or IPv6 address. */
 bool pccl_native_address(const struct sockaddr *native, struct pccl_address *address);
 

@@ -7,6 +7,12 @@
 
 #include "core/base.h"
 
+#ifdef _WIN32
+typedef uintptr_t pccl_path_socket; /* uv_os_sock_t */
+#else
+typedef int pccl_path_socket;
+#endif
+
 struct pccl_path {
     uint32_t rtt_us;    /* minimum recent round trip; 0: unknown */
     uint32_t lately_us; /* current round trip, including queues along the path */
@@ -19,12 +25,12 @@ struct pccl_path {
 };
 
 /* Measures an open TCP connection. Returns false if the system does not support it. */
-PCCL_MUST_CHECK bool pccl_path_measure(int socket, struct pccl_path *path);
+PCCL_MUST_CHECK bool pccl_path_measure(pccl_path_socket socket, struct pccl_path *path);
 
 /*
  * Limits the socket's sending rate to this number of bytes per second; 0: no limit. Has no effect if the system does
  * not support it.
  */
-void pccl_path_bound(int socket, uint64_t rate);
+void pccl_path_bound(pccl_path_socket socket, uint64_t rate);
 
 #endif

@@ -19,44 +19,6 @@
 #define MSG_NOSIGNAL 0 /* systems without it have SO_NOSIGPIPE */
 #endif
 
-static socklen_t to_native(const struct pccl_address *address, struct sockaddr_storage *native)
-{
-    memset(native, 0, sizeof *native);
-    if (pccl_address_is_v4(address)) {
-        struct sockaddr_in *v4 = (struct sockaddr_in *)native;
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(address->port);
-        memcpy(&v4->sin_addr, address->ip + 12, 4);
-        return sizeof *v4;
-    }
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)native;
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(address->port);
-    v6->sin6_scope_id = address->zone;
-    memcpy(&v6->sin6_addr, address->ip, 16);
-    return sizeof *v6;
-}
-
-bool pccl_native_address(const struct sockaddr *native, struct pccl_address *address)
-{
-    memset(address, 0, sizeof *address);
-    if (native->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)native;
-        address->ip[10] = address->ip[11] = 0xff;
-        memcpy(address->ip + 12, &v4->sin_addr, 4);
-        address->port = ntohs(v4->sin_port);
-        return true;
-    }
-    if (native->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)native;
-        memcpy(address->ip, &v6->sin6_addr, 16);
-        address->port = ntohs(v6->sin6_port);
-        address->zone = v6->sin6_scope_id;
-        return true;
-    }
-    return false;
-}
-
 /* Sets the flags on systems that cannot set them when creating the socket. */
 static void make_private(int descriptor)
 {
@@ -116,7 +78,7 @@ static void tune_path(uv_os_sock_t socket)
 int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
 {
     struct sockaddr_storage native;
-    socklen_t length = to_native(address, &native);
+    socklen_t length = pccl_native_from(address, &native);
     uv_os_sock_t dialed;
     int error = pccl_socket_open(native.ss_family, SOCK_STREAM, &dialed);
     if (error)
@@ -136,11 +98,6 @@ int pccl_socket_dial(const struct pccl_address *address, uv_os_sock_t *out)
     }
     *out = dialed;
     return 0;
-}
-
-bool pccl_socket_is_shortage(int error)
-{
-    return error == UV_EMFILE || error == UV_ENFILE || error == UV_ENOBUFS || error == UV_ENOMEM;
 }
 
 void pccl_socket_explain(int error, struct pccl_text *reason)
@@ -169,11 +126,6 @@ uint32_t pccl_socket_count_free(const uv_loop_t *loop)
     return (uint32_t)limit.rlim_cur - (uint32_t)lowest;
 }
 
-bool pccl_socket_lacks_family(int error)
-{
-    return error == UV_EAFNOSUPPORT || error == UV_EADDRNOTAVAIL || error == UV_EPROTONOSUPPORT;
-}
-
 int pccl_socket_outcome(uv_os_sock_t socket)
 {
     int value = 0;
@@ -189,7 +141,7 @@ int pccl_socket_outcome(uv_os_sock_t socket)
 int pccl_socket_listen(const struct pccl_address *address, uv_os_sock_t *out)
 {
     struct sockaddr_storage native;
-    socklen_t length = to_native(address, &native);
+    socklen_t length = pccl_native_from(address, &native);
     uv_os_sock_t opened;
     int error = pccl_socket_open(native.ss_family, SOCK_STREAM, &opened);
     if (error)
@@ -379,7 +331,7 @@ void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 bool pccl_socket_route(const struct pccl_address *address, struct pccl_address *local)
 {
     struct sockaddr_storage native;
-    socklen_t length = to_native(address, &native);
+    socklen_t length = pccl_native_from(address, &native);
     uv_os_sock_t datagram;
     if (pccl_socket_open(native.ss_family, SOCK_DGRAM, &datagram) != 0)
         return false;

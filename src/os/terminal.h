@@ -11,6 +11,8 @@
  * until a write succeeds. A broken pipe raises no signal. Any thread.
  */
 void pccl_terminal_write_error(const char *bytes, size_t length);
+/* Returns the time. Any thread. */
+struct timespec pccl_terminal_now(void);
 /* Converts a time to UTC. Returns false if the result cannot be represented. Any thread. */
 PCCL_MUST_CHECK bool pccl_terminal_utc(time_t time, struct tm *utc);
 

@@ -56,4 +56,11 @@ void pccl_terminal_write_error(const char *bytes, size_t length)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+struct timespec pccl_terminal_now(void)
+{
+    struct timespec now = {0};
+    (void)timespec_get(&now, TIME_UTC);
+    return now;
+}
+
 bool pccl_terminal_utc(time_t time, struct tm *utc) { return gmtime_r(&time, utc) != NULL; }

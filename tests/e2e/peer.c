@@ -20,6 +20,7 @@ static void on_log(pcclLogLevel_t level, const char *subsystem, const char *mess
     end_line(&line);
 }
 
+#ifndef _WIN32
 /* Forks a child that inherits everything, makes calls that it must not make, and then lives until it is killed. */
 static void do_fork(struct command *command)
 {
@@ -54,6 +55,7 @@ static void do_fork(struct command *command)
     for (;;)
         pause();
 }
+#endif
 
 static void do_nothing(struct command *command) { answer_only(command, pcclSuccess); }
 
@@ -61,18 +63,21 @@ static const struct {
     const char *verb;
     void (*run)(struct command *command);
 } verbs[] = {
-    {"create", do_create},     {"create10", do_create10}, {"connect", do_connect}, {"destroy", do_destroy},
-    {"close", do_close},       {"attr", do_attributes},   {"update", do_update},   {"pending", do_pending},
-    {"admit", do_admit},       {"waits", do_waits},       {"reduce", do_reduce},   {"launch", do_launch},
-    {"await", do_await},       {"multi", do_multi},       {"loop", do_loop},       {"stop", do_stop},
-    {"fork", do_fork},         {"ping", do_nothing},      {"test", do_test},       {"abort", do_abort},
-    {"churn", do_churn},       {"flood", do_flood},       {"state", do_state},     {"poke", do_poke},
-    {"digests", do_digests},   {"sync", do_sync},         {"train", do_train},     {"optimize", do_optimize},
-    {"topology", do_topology}, {"report", do_report},     {"members", do_members}, {"collect", do_collect},
-    {"mixed", do_mixed},       {"group", do_group},       {"run", do_run},         {"send", do_send},
-    {"recv", do_recv},         {"stream", do_stream},     {"record", do_record},   {"verdicts", do_verdicts},
-    {"pour", do_pour},         {"drain", do_drain},       {"unused", do_unused},   {"sends", do_sends},
-    {"recvs", do_recvs},       {"leave", do_leave},
+    {"create", do_create}, {"create10", do_create10}, {"connect", do_connect},   {"destroy", do_destroy},
+    {"close", do_close},   {"attr", do_attributes},   {"update", do_update},     {"pending", do_pending},
+    {"admit", do_admit},   {"waits", do_waits},       {"reduce", do_reduce},     {"launch", do_launch},
+    {"await", do_await},   {"multi", do_multi},       {"loop", do_loop},         {"stop", do_stop},
+#ifndef _WIN32
+    {"fork", do_fork},
+#endif
+    {"ping", do_nothing},  {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
+    {"flood", do_flood},   {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
+    {"sync", do_sync},     {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
+    {"report", do_report}, {"members", do_members},   {"collect", do_collect},   {"mixed", do_mixed},
+    {"group", do_group},   {"run", do_run},           {"send", do_send},         {"recv", do_recv},
+    {"stream", do_stream}, {"record", do_record},     {"verdicts", do_verdicts}, {"pour", do_pour},
+    {"drain", do_drain},   {"unused", do_unused},     {"sends", do_sends},       {"recvs", do_recvs},
+    {"leave", do_leave},
 };
 
 static void *run_command(void *argument)

@@ -214,7 +214,7 @@ bool settings_read_file(struct settings *settings, const char *path, struct sett
     struct reader reader = {.settings = settings, .path = path, .line = 1, .problem = problem};
     bool good = false;
     char *text = calloc(1, FILE_BYTES_MAX + 1);
-    FILE *file = fopen(path, "re");
+    FILE *file = fopen(path, "r");
     if (file == NULL || text == NULL) {
         settings_explain(problem, "cannot read the configuration file %.300s: %s", path, strerror(errno));
         goto out;

@@ -1,6 +1,7 @@
 #include "log_format.h"
 
 #include "ops/json.h"
+#include "os/terminal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static struct time_text time_text(const struct timespec *now)
     struct time_text text = {""};
     struct tm utc;
     size_t length = 0;
-    if (gmtime_r(&now->tv_sec, &utc) != NULL)
+    if (pccl_terminal_utc(now->tv_sec, &utc))
         length = strftime(text.bytes, sizeof text.bytes, "%Y-%m-%dT%H:%M:%S", &utc);
     (void)snprintf(text.bytes + length, sizeof text.bytes - length, ".%03uZ",
                    (unsigned)(now->tv_nsec / 1000000) % 1000);

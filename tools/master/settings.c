@@ -5,6 +5,7 @@
 #include "drive/master_server.h"
 #include "config/options.h"
 #include "log_format.h"
+#include "system/process.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -222,7 +223,7 @@ bool settings_apply(const struct settings *settings, struct pccl_params *params,
             goto out;
         }
         /* The library reads process parameters only from the environment. */
-        if (scope == pcclParameterProcess && setenv(info_of(which).env, value, 1) != 0) {
+        if (scope == pcclParameterProcess && !process_set_environment(info_of(which).env, value)) {
             settings_explain(problem, "out of memory");
             goto out;
         }

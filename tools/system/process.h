@@ -23,6 +23,8 @@ double process_cpu_s(void);
 double process_cpu_of_s(long process);
 /* Blocks the calling thread. */
 void process_sleep_s(double seconds);
+/* Sets an environment variable of this process and its later children. Returns false if out of memory. */
+bool process_set_environment(const char *name, const char *value);
 /* Returns the id of this process. */
 long process_id(void);
 

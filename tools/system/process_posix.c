@@ -45,6 +45,8 @@ void process_sleep_s(double seconds)
     (void)nanosleep(&pause, NULL);
 }
 
+bool process_set_environment(const char *name, const char *value) { return setenv(name, value, 1) == 0; }
+
 long process_id(void) { return (long)getpid(); }
 
 /* ---- children ---- */

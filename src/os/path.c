@@ -18,7 +18,7 @@ static uint64_t pace_of(const struct tcp_info *info)
 }
 #endif
 
-bool pccl_path_measure(int socket, struct pccl_path *path)
+bool pccl_path_measure(pccl_path_socket socket, struct pccl_path *path)
 {
 #ifdef KNOWS_RATES
     struct tcp_info info = {0}; /* zeroed, because old kernels only fill in the first fields */
@@ -43,7 +43,7 @@ bool pccl_path_measure(int socket, struct pccl_path *path)
 #endif
 }
 
-void pccl_path_bound(int socket, uint64_t rate)
+void pccl_path_bound(pccl_path_socket socket, uint64_t rate)
 {
 #if defined(KNOWS_RATES) && defined(SO_MAX_PACING_RATE)
     uint64_t most = rate != 0 ? rate : UINT64_MAX;
