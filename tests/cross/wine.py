@@ -121,6 +121,7 @@ def main():
         "forge": f"{linux}/tests/e2e/e2e_forge",
     }
     os.environ.update(WINEDEBUG="-all", WINEPATH=f"Z:{windows}/src")  # where pccl.dll is
+    harness.main = lambda: None  # which the files of tests call
     harness.executable = executable
     harness.Process.signal = Signals.send
     harness.subprocess.Popen = Command

@@ -10,11 +10,25 @@
 
 static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static void reserve(struct line *line, size_t more)
+{
+    if (line->capacity - line->length > more)
+        return;
+    line->capacity = 2 * (line->length + more + 1);
+    line->text = realloc(line->text, line->capacity);
+    if (line->text == NULL)
+        exit(3);
+}
+
 void add(struct line *line, const char *format, ...)
 {
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
-    vfprintf(line->stream, format, arguments);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    reserve(line, (size_t)length);
+    line->length += (size_t)vsnprintf(line->text + line->length, (size_t)length + 1, format, again);
+    va_end(again);
     va_end(arguments);
 }
 
@@ -27,22 +41,19 @@ void add_text(struct line *line, const char *name, const char *text)
         else if (*c < 0x20)
             add(line, "\\u%04x", *c);
         else
-            fputc(*c, line->stream);
+            add(line, "%c", *c);
     }
     add(line, "\"");
 }
 
 void begin_line(struct line *line)
 {
-    line->stream = open_memstream(&line->text, &line->length);
-    if (line->stream == NULL)
-        exit(3);
+    *line = (struct line){.text = NULL};
 }
 
 void end_line(struct line *line)
 {
     add(line, "}\n");
-    fclose(line->stream);
     pthread_mutex_lock(&output_lock);
     fwrite(line->text, 1, line->length, stdout);
     fflush(stdout);

@@ -30,8 +30,7 @@ enum { SLOTS = 40, OPS = 512, WORDS = 64 };
 
 struct line {
     char *text;
-    size_t length;
-    FILE *stream;
+    size_t length, capacity;
 };
 
 void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
