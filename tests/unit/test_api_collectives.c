@@ -326,7 +326,7 @@ WORLD_TEST_IN(wrong_options_are_explained, update, NULL)
 WORLD_TEST_IN(wrong_counts_are_explained, update, NULL)
 {
     pcclComm_t *comm = world->peers[0];
-    static const size_t given[] = {4, 0, 5, 1}, far[] = {SIZE_MAX, 2, 8};
+    static const size_t given[] = {4, 0, 5, 1}, vast[] = {SIZE_MAX, 2, 8};
     int32_t x[20] = {0}, *y = x + 10;
     pcclCollectiveOptions_t options = tagged(4);
     options.counts = given;
@@ -342,7 +342,7 @@ WORLD_TEST_IN(wrong_counts_are_explained, update, NULL)
     options.counts_length = UINT32_MAX;
     refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL),
            "counts has more entries than a group can have members");
-    options.counts = far; /* 9, if they were added without care */
+    options.counts = vast; /* 9, if they were added without care */
     options.counts_length = 3;
     refuse(world, pcclReduceScatter(x, y, 9, pcclInt32, pcclSum, &options, comm, NULL), "do not add up to 9");
     a_barrier_waits_for_all(world); /* nothing was launched */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COUNT = 6007, SHORT = 100 };
+enum { COUNT = 6007, SHORT_COUNT = 100 };
 
 static int start_three(void **state) { return start_world(state, 3, "8192"); }
 static int start_two(void **state) { return start_world(state, 2, "8192"); }
@@ -189,7 +189,7 @@ WORLD_TEST(all_kinds)
         {"int4, f16, average", pcclQuantInt4, pcclFloat16, pcclAvg, COUNT, 20, 7, true, false},
         {"int4, bf16, times a factor", pcclQuantInt4, pcclBFloat16, pcclPremulSum, COUNT, 20, 0, false, false},
         {"int4, shares", pcclQuantInt4, pcclFloat, pcclSum, COUNT, 20, 7, false, true},
-        {"through the master, f16", pcclQuantInt4, pcclFloat16, pcclSum, SHORT, 20, 7, false, false},
+        {"through the master, f16", pcclQuantInt4, pcclFloat16, pcclSum, SHORT_COUNT, 20, 7, false, false},
     };
     for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++)
         all_arrives_sooner_or_later(world, &sequences[i]);

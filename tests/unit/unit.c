@@ -41,5 +41,3 @@ int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown)
                                               group->setup, group->teardown);
     return failed;
 }
-
-__attribute__((weak)) int main(void) { return unit_run(NULL, NULL); }

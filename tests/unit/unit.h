@@ -1,6 +1,6 @@
 /*
  * The frame of a unit test program: cmocka and its headers, and tests that add themselves to the list, in the order of
- * the file. unit.c has the main of most programs.
+ * the file. unit_main.c has the main of most programs.
  */
 #ifndef PCCL_TESTS_UNIT_UNIT_H
 #define PCCL_TESTS_UNIT_UNIT_H
