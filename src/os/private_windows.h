@@ -7,7 +7,7 @@
 #include <uv.h>
 
 /*
- * Describes a new file or directory that only this user can access; what is created in the directory has the same
+ * Describes a new file or directory that only this user can access. Files created in the directory have the same
  * access. The caller passes attributes->lpSecurityDescriptor to LocalFree. Returns false with the system's last error
  * on failure.
  */

@@ -5,7 +5,7 @@
 
 enum { PATIENCE_MS = 20 };
 
-/* Declared here, because winternl.h lacks the struct. */
+/* Declared here, because the headers of Windows lack it. */
 struct pipe_state {
     ULONG type, configuration, instances_max, instances, in_quota, readable, out_quota, writable, state, end;
 };

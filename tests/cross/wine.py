@@ -2,8 +2,8 @@
 
     wine.py --windows BUILD --linux BUILD [--list] [TEST...]
 
-BUILD: the build folders of the two systems. A test is <master>/<peers>/<topic>/<name>, where master and peers are windows,
-linux or mixed. Without one: all below.
+BUILD: the build folders of the two systems. A test is <master>/<peers>/<topic>/<name>, where master and peers are
+windows, linux or mixed. Without one: all below.
 """
 
 import argparse
@@ -25,12 +25,12 @@ ALL_WINDOWS = """
     kill/kill_idle kill/kill_done kill/kill_list kill/two_at_once
     master/restart_idle master/restart_in_a_reduction master/restart_with_a_newcomer
     secure/run_with_token secure/run_with_token_bulk secure/another_token_of_the_run
-    strangers/garbage strangers/half_said strangers/silent
+    strangers/half_said
 """.split()
 MIXED = """
     life/worlds_up_to_five collectives/hubs collectives/kill_one_in_gather collectives/churn
     kill/kill_idle kill/kill_launched_first master/restart_in_a_reduction_bulk
-    secure/run_with_token_bulk strangers/garbage_bulk
+    secure/run_with_token_bulk
 """.split()
 TESTS = (
     [f"windows/windows/{name}" for name in ALL_WINDOWS]
