@@ -25,7 +25,7 @@ ALL_WINDOWS = """
     kill/kill_idle kill/kill_done kill/kill_list kill/two_at_once
     master/restart_idle master/restart_in_a_reduction master/restart_with_a_newcomer
     secure/run_with_token secure/run_with_token_bulk secure/another_token_of_the_run
-    strangers/half_said
+    strangers/other_hello strangers/lying_master
 """.split()
 MIXED = """
     life/worlds_up_to_five collectives/hubs collectives/kill_one_in_gather collectives/churn
