@@ -132,7 +132,7 @@ add_subdirectory_built)
     build_consumer add_subdirectory "$work/add_subdirectory_built" -G Ninja $options \
         -DCMAKE_C_COMPILER_LAUNCHER="$source/tests/install/built.sh"
     IFS=$old_separators
-    compiled=$(ls "$source"/src/*/*.c | wc -l)
+    compiled=$(grep -o '"file": ".*/src/[a-z]*/[a-z0-9_]*\.c"' "$build/compile_commands.json" | sort -u | wc -l)
     copied=$(wc -l <"$PCCL_COPIED")
     [ "$copied" -eq "$compiled" ] || fail "the commands of $copied of $compiled sources are those of $build"
     ;;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* ---- this process ---- */
 
@@ -86,13 +87,17 @@ bool process_pipes(struct process_child *child, int *childs_results, int *childs
 
 bool process_start(struct process_child *child, char **arguments, int childs_results, int childs_go)
 {
+    char program[4096];
+    size_t size = sizeof program;
+    int error = uv_exepath(program, &size);
     pid_t process = fork();
     if (process == 0) {
         process_end_with_parent();
         (void)fcntl(childs_results, F_SETFD, 0);
         (void)fcntl(childs_go, F_SETFD, 0);
-        (void)execv("/proc/self/exe", arguments);
-        (void)execvp(arguments[0], arguments);
+        (void)execv("/proc/self/exe", arguments); /* Linux: also when the file has been replaced */
+        if (error == 0)
+            (void)execv(program, arguments);
         _exit(127);
     }
     (void)close(childs_results);
