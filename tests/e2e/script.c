@@ -46,10 +46,7 @@ void add_text(struct line *line, const char *name, const char *text)
     add(line, "\"");
 }
 
-void begin_line(struct line *line)
-{
-    *line = (struct line){.text = NULL};
-}
+void begin_line(struct line *line) { *line = (struct line){.text = NULL}; }
 
 void end_line(struct line *line)
 {

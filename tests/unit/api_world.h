@@ -112,19 +112,13 @@ static inline int end_world(void **state)
 #define WORLD_TEST_IN(name, setup, teardown)                                                                           \
     static void name(struct world *world);                                                                             \
     static void name##_in(void **state) { name(*state); }                                                              \
-    __attribute__((constructor)) static void add_##name(void)                                                          \
-    {                                                                                                                  \
-        unit_add(&(struct CMUnitTest){#name, name##_in, setup, teardown, NULL});                                       \
-    }                                                                                                                  \
+    UNIT_BEFORE_MAIN add_##name(void) { unit_add(&(struct CMUnitTest){#name, name##_in, setup, teardown, NULL}); }     \
     static void name(struct world *world)
 
 #define WORLD_TEST(name) WORLD_TEST_IN(name, NULL, NULL)
 
 /* Runs a WORLD_TEST in one more group. */
 #define AGAIN(name)                                                                                                    \
-    __attribute__((constructor)) static void add_##name##_again(void)                                                  \
-    {                                                                                                                  \
-        unit_add(&(struct CMUnitTest){#name, name##_in, NULL, NULL, NULL});                                            \
-    }
+    UNIT_BEFORE_MAIN add_##name##_again(void) { unit_add(&(struct CMUnitTest){#name, name##_in, NULL, NULL, NULL}); }
 
 #endif

@@ -13,6 +13,9 @@
 
 #include "core/prng.h"
 
+/* Begins a function that runs before main. On every system they run in the order of their lines. */
+#define UNIT_BEFORE_MAIN __attribute__((constructor(1000 + __LINE__))) static void
+
 void unit_add(const struct CMUnitTest *test);
 
 /*
@@ -24,10 +27,7 @@ int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 /* A test with a setup and a teardown, either of which may be NULL. */
 #define TEST_IN(name, setup, teardown)                                                                                 \
     static void name(void **unit_state);                                                                               \
-    __attribute__((constructor)) static void add_##name(void)                                                          \
-    {                                                                                                                  \
-        unit_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL});                                            \
-    }                                                                                                                  \
+    UNIT_BEFORE_MAIN add_##name(void) { unit_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL}); }          \
     static void name(__attribute__((unused)) void **unit_state)
 
 #define TEST(name) TEST_IN(name, NULL, NULL)
@@ -38,7 +38,7 @@ void unit_begin_group(CMFixtureFunction setup, CMFixtureFunction teardown);
 #define GROUP(setup, teardown) GROUP_AT(__LINE__, setup, teardown)
 #define GROUP_AT(line, setup, teardown) GROUP_AT_LINE(line, setup, teardown)
 #define GROUP_AT_LINE(line, setup, teardown)                                                                           \
-    __attribute__((constructor)) static void begin_group_##line(void) { unit_begin_group(setup, teardown); }
+    UNIT_BEFORE_MAIN begin_group_##line(void) { unit_begin_group(setup, teardown); }
 
 /* Returns a generator of this seed. */
 static inline struct pccl_prng unit_prng(uint64_t seed)

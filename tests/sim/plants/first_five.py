@@ -7,7 +7,9 @@ PLANTS = [
         [("src/peer/launches.c", "instance.use = use->launches;",
           "instance.use = ((p->view.inc * 31337u + (uint32_t)p->view.number) << 8) + use->launches;"),
          ("src/peer/view.c", "p->view = change->epoch;",
-          "p->view = change->epoch; pccl_peer_change_era(p);")], options=BLIND_USES),
+          "p->view = change->epoch; for (struct pccl_table_node *node = pccl_table_first(&p->uses); node != NULL; "
+          "node = pccl_table_after(&p->uses, node)) PCCL_CONTAINER_OF(node, struct pccl_use, by_tag)->launches = 0;")],
+        options=BLIND_USES),
     Bug("no_tombstones", "F2: who launches an aborted instance later waits for ever",
         ["I12", "I2", "I6"], ["f1-name-without-view", "f2-tombstone"],
         [("src/peer/operations.c", "tombstone(p, outcome, reason);", "return;")]),
