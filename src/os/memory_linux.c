@@ -50,11 +50,6 @@ void pccl_shared_unmap(void *mapped, size_t bytes) { (void)munmap(mapped, bytes)
 
 bool pccl_shared_allocate(void *first, size_t bytes)
 {
-#ifdef MADV_POPULATE_WRITE
-    return madvise(first, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL; /* EINVAL: Linux before 5.14 */
-#else
-    (void)first;
-    (void)bytes;
-    return true;
-#endif
+    enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which musl and glibc before 2.35 do not name */
+    return madvise(first, bytes, POPULATE_WRITE) == 0 || errno == EINVAL; /* EINVAL: Linux before 5.14 */
 }

@@ -3,6 +3,11 @@
 #include <pthread.h>
 #include <sched.h>
 
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 int pccl_thread_start(uv_thread_t *thread, void (*run)(void *argument), void *argument)
 {
     pccl_signals before;
@@ -29,7 +34,8 @@ bool pccl_thread_is_realtime(void)
 {
     int policy;
 #ifdef __linux__
-    policy = sched_getscheduler(0); /* the C library may have cached an earlier policy */
+    policy =
+        (int)syscall(SYS_sched_getscheduler, 0); /* glibc may have cached an earlier one, and musl has no such call */
 #else
     struct sched_param unused;
     if (pthread_getschedparam(pthread_self(), &policy, &unused) != 0)

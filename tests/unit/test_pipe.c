@@ -296,10 +296,11 @@ PIPE_TEST(an_offer_is_taken)
 ENDS_TEST(memory_that_is_used_first_is_there_when_it_is_agreed)
 {
     enum { FIRST_BYTES = 256 << 10 }; /* of the dialer's direction, behind the positions */
+    enum { POPULATE_WRITE = 23 };     /* MADV_POPULATE_WRITE, which musl does not name */
     unsigned char resident[FIRST_BYTES / PAGE_BYTES];
     offer();
     struct view view = view_offered();
-    if (madvise(view.bytes, PAGE_BYTES, MADV_POPULATE_WRITE) != 0)
+    if (madvise(view.bytes, PAGE_BYTES, POPULATE_WRITE) != 0)
         skip(); /* the system cannot do this in advance */
     for (int agreed = 0; agreed < 2; agreed++) {
         assert_int_equal(mincore(view.bytes + PAGE_BYTES, FIRST_BYTES, resident), 0);
