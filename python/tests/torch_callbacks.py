@@ -310,7 +310,7 @@ def killed_in_hook(port):
         dist.all_reduce = die
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     fails(lambda: [losses_of(model, 50) for _ in range(1000)], f"rank {size - 1}")
-    fails(optimizer.step, "drop the step")
+    fails(optimizer.step, "skip the step")
     assert not pccl.torch.committed()
     dist.distributed_c10d._abort_process_group()
     begin_anew(rank, size - 1, port)
