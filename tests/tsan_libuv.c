@@ -1,9 +1,9 @@
 /*
- * Only in programs built with ThreadSanitizer. The system's libuv closes descriptors by a system call of its own, which
- * the sanitizer does not see: whoever gets the same number next, on another thread, would look like a race with the
- * opening of the closed one. libuv has this remedy itself, when it is built with the sanitizer; here `syscall` stands
- * in front of it. The close is told as the end of the number's history, not as one more access: what libuv orders its
- * closes by, its atomics, the sanitizer does not see either.
+ * Only in programs built with ThreadSanitizer. The system's libuv closes descriptors by a direct system call, which the
+ * sanitizer does not see. If another thread then received the same number, the sanitizer would report a race with the
+ * opening of the closed descriptor. A libuv that is built with the sanitizer handles this itself; here, `syscall` is
+ * replaced. It reports the close as the end of the number's history and not as an access, because the sanitizer does
+ * not see the atomic operations either that order libuv's closes.
  */
 #include <dlfcn.h>
 #include <sanitizer/linux_syscall_hooks.h>

@@ -1,6 +1,8 @@
 /* Opens Unix sockets. */
 #include "os/socket_posix.h"
 
+#include "os/native.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

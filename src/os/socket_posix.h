@@ -13,8 +13,6 @@ enum { PCCL_LISTEN_BACKLOG = 1024 };
 
 /* Returns errno as a libuv error. */
 static inline int pccl_socket_last_error(void) { return uv_translate_sys_error(errno); }
-/* Opens a non-blocking socket that is not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
-PCCL_MUST_CHECK int pccl_socket_open(int family, int type, uv_os_sock_t *out);
 /* Sets an option that is only for tuning, and ignores errors. */
 static inline void pccl_socket_set_int(uv_os_sock_t socket, int level, int name, int value)
 {

@@ -4,8 +4,6 @@
 
 #include "os/socket.h"
 
-/* Opens a non-blocking socket that is not inherited. type: SOCK_STREAM or SOCK_DGRAM. */
-PCCL_MUST_CHECK int pccl_socket_open(int family, int type, uv_os_sock_t *out);
 /* Returns false if the socket listens at a path, and the connection was not made by pccl_socket_dial_at. */
 bool pccl_socket_admits(uv_os_sock_t listening, const struct pccl_address *from);
 /* Removes the file of a socket that listens at a path, or is connected to one. */
