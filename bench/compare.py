@@ -21,7 +21,8 @@ Rows: limit        plain TCP sockets that move the same traffic, and do nothing 
                    sockets that peers on one host use by default)
       gloo-*       Gloo: ring, ring_chunked, halving_doubling, bcube; gloo: its algorithm for operations
                    other than all_reduce
-      mpi, mpi-ring  OpenMPI over its tcp transport: its default algorithm, and its ring (all_reduce)
+      mpi          OpenMPI over its tcp transport (mpi-ring: its ring, all_reduce only; mpi-yields: its processes
+                   yield the processor while they wait, mpi_yield_when_idle)
       torch        torch.distributed with gloo, if build/venv has torch
 
 With --wan each process and the master run on separate hosts, in network namespaces (needs root); every pair of hosts
@@ -53,6 +54,10 @@ ALL_ROWS = ["limit", "pccl", *(f"gloo-{name}" for name in GLOO), "mpi", "mpi-rin
 CODECS = {"u8": "minmax:u8", **{name: name for name in ("e4m3", "e5m2", "int4", "e3m0", "e2m1")}}  # by row
 TCP = "tcp"
 ENCRYPTED, SECRET = "encrypted", "9tqkqWCYbl1rTQmfC1GI4dHqmmuS"
+MPI_SETTINGS = {
+    "ring": ["--mca", "coll_tuned_use_dynamic_rules", 1, "--mca", "coll_tuned_allreduce_algorithm", 4],
+    "yields": ["--mca", "mpi_yield_when_idle", 1],
+}
 OTHER_ROWS = ["limit", "pccl", "gloo", "mpi", "torch"]  # for all operations except all_reduce
 # The minimum traffic of the busiest peer, as a multiple of the size.
 BUS = {
@@ -317,8 +322,7 @@ def run_torch(launch, where, arguments, peers, sizes, iterations, _):
 def run_mpi(launch, where, arguments, peers, sizes, iterations, kind):
     options = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", peers, "--mca", "btl", "tcp,self"]
     options += ["--mca", "btl_tcp_if_include", where.interface]
-    if kind == "ring":
-        options += ["--mca", "coll_tuned_use_dynamic_rules", 1, "--mca", "coll_tuned_allreduce_algorithm", 4]
+    options += MPI_SETTINGS.get(kind, [])
     with tempfile.TemporaryDirectory() as folder:
         if arguments.wan:
             options += mpi_hosts(where, peers, folder)
@@ -513,7 +517,7 @@ def read_arguments():
         parser.error(str(error))
     there_are = ALL_ROWS if arguments.op == "all_reduce" else OTHER_ROWS
     arguments.rows = arguments.rows.split(",") if arguments.rows else there_are
-    rows = [*there_are, *(f"pccl-{kind}" for kind in (*CODECS, ENCRYPTED, TCP))]
+    rows = [*there_are, *(f"pccl-{kind}" for kind in (*CODECS, ENCRYPTED, TCP)), "mpi-yields"]
     for row in arguments.rows:
         if row not in rows:
             parser.error(f"there is no row '{row}'; there are {' '.join(rows)}")
