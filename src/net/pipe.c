@@ -24,9 +24,14 @@ enum {
     LINE_BYTES = 64,            /* size of a cache line */
 };
 
-/* One direction. Positions are byte counts modulo 2^32. */
+/*
+ * One direction. Positions are byte counts modulo 2^32. The byte at the position `start` is the first one of the
+ * memory: a writer that finds the pipe empty begins there again, so that small messages only use memory that the caches
+ * contain.
+ */
 struct track {
     _Alignas(LINE_BYTES) _Atomic uint32_t written;
+    _Atomic uint32_t start; /* changed only while the pipe is empty, before the next `written` */
     _Alignas(LINE_BYTES) _Atomic uint32_t read;
     _Alignas(LINE_BYTES) _Atomic uint32_t reader_waits; /* both flags: a wake-up byte is requested */
     _Alignas(LINE_BYTES) _Atomic uint32_t writer_waits;
@@ -44,6 +49,7 @@ struct side {
     struct track *track;
     uint8_t *bytes;
     uint32_t capacity, position;
+    uint32_t start;    /* of the writer */
     uint32_t taken_up; /* number of bytes, from the start, whose memory is allocated */
 };
 
@@ -74,7 +80,7 @@ static _Atomic bool is_short; /* a shortage of memory has ended a connection, so
 /* Allocates memory for `bytes` more. Returns false if memory is short. */
 static bool prepare(struct side *out, uint32_t bytes)
 {
-    while (out->taken_up < out->capacity && out->position + bytes > out->taken_up) {
+    while (out->taken_up < out->capacity && out->position - out->start + bytes > out->taken_up) {
         uint32_t step = (uint32_t)pccl_min_u64(STEP_BYTES, out->capacity);
         if (!pccl_shared_allocate(out->bytes + out->taken_up, step)) {
             atomic_store(&is_short, true);
@@ -297,6 +303,12 @@ bool pccl_pipe_await_input(struct pccl_pipe *pipe)
     return pccl_pipe_has_input(pipe);
 }
 
+void pccl_pipe_poll_input(struct pccl_pipe *pipe)
+{
+    if (atomic_load_explicit(&pipe->in.track->reader_waits, memory_order_relaxed))
+        atomic_store_explicit(&pipe->in.track->reader_waits, 0, memory_order_relaxed);
+}
+
 bool pccl_pipe_await_room(struct pccl_pipe *pipe)
 {
     if (pccl_pipe_has_room(pipe))
@@ -386,7 +398,8 @@ static void copy(uint8_t *to, const uint8_t *from, size_t bytes)
 
 static uint32_t copy_out(struct side *in, uint8_t *bytes, size_t length, uint32_t available)
 {
-    uint32_t count = (uint32_t)pccl_min_u64(length, available), at = in->position & (in->capacity - 1);
+    uint32_t start = atomic_load_explicit(&in->track->start, memory_order_relaxed);
+    uint32_t count = (uint32_t)pccl_min_u64(length, available), at = (in->position - start) & (in->capacity - 1);
     uint32_t whole = (uint32_t)pccl_min_u64(count, in->capacity - at);
     if (count) {
         copy(bytes, in->bytes + at, whole);
@@ -430,10 +443,17 @@ static void copy_away(struct pccl_pipe *pipe, uint8_t *to, const uint8_t *from, 
     note_cost(&pipe->cost[past], uv_hrtime() - begin, bytes);
 }
 
+/* Moves the start of an empty direction to the position. */
+static void begin_again(struct side *out)
+{
+    out->start = out->position;
+    atomic_store_explicit(&out->track->start, out->start, memory_order_relaxed);
+}
+
 static uint32_t copy_in(struct pccl_pipe *pipe, const uint8_t *bytes, size_t length, uint32_t available)
 {
     struct side *out = &pipe->out;
-    uint32_t count = (uint32_t)pccl_min_u64(length, available), at = out->position & (out->capacity - 1);
+    uint32_t count = (uint32_t)pccl_min_u64(length, available), at = (out->position - out->start) & (out->capacity - 1);
     uint32_t whole = (uint32_t)pccl_min_u64(count, out->capacity - at);
     if (count) {
         copy_away(pipe, out->bytes + at, bytes, whole);
@@ -471,6 +491,8 @@ ptrdiff_t pccl_pipe_write(struct pccl_pipe *pipe, uv_os_sock_t socket, const uin
         return UV_EPROTO;
     if (available == 0)
         return UV_EAGAIN;
+    if (available == out->capacity)
+        begin_again(out);
     if (!prepare(out, (uint32_t)pccl_min_u64(available, first_length + second_length)))
         return UV_ENOMEM;
     uint32_t moved = copy_in(pipe, first, first_length, available);

@@ -96,5 +96,7 @@ bool pccl_pipe_has_room(const struct pccl_pipe *pipe);
 /* Like the two functions above. If they return false, the other side will send a wake-up byte when that changes. */
 PCCL_MUST_CHECK bool pccl_pipe_await_input(struct pccl_pipe *pipe);
 PCCL_MUST_CHECK bool pccl_pipe_await_room(struct pccl_pipe *pipe);
+/* Withdraws the request for a wake-up byte for input. One that was already sent still arrives. */
+void pccl_pipe_poll_input(struct pccl_pipe *pipe);
 
 #endif

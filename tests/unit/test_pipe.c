@@ -19,11 +19,13 @@
 #include <sys/wait.h>
 
 enum {
-    OFFERED_MAX = 32,       /* most offers of one process at a time */
-    PIECE_MAX = 700001,     /* bytes of one call */
-    PATTERN_PERIOD = 65521, /* no power of two, so that bytes from the wrong round differ */
-    PAGE_BYTES = 4096,      /* at the beginning of the memory, with the positions */
-    RACE_BYTES = 16 << 20,  /* between two threads */
+    OFFERED_MAX = 32,        /* most offers of one process at a time */
+    PIECE_MAX = 700001,      /* bytes of one call */
+    PATTERN_PERIOD = 65521,  /* no power of two, so that bytes from the wrong round differ */
+    PAGE_BYTES = 4096,       /* at the beginning of the memory, with the positions */
+    RACE_BYTES = 16 << 20,   /* between two threads */
+    FORTH_BYTES = 2 << 20,   /* capacity of the dialer's direction, which follows behind the positions */
+    FIRST_BYTES = 256 << 10, /* the part of it that is used first */
     ROUNDS = 20000,
     DELAY_MAX = 20000, /* turns of an empty loop, longer than it takes to wake up */
 };
@@ -293,24 +295,47 @@ PIPE_TEST(an_offer_is_taken)
     assert_int_equal(wake_bytes(&f.dialed) + wake_bytes(&f.taking), 0);
 }
 
+/* Returns the number of pages in use, out of those with the given bytes. */
+static size_t pages_in_use(const struct view *view, size_t from, size_t bytes)
+{
+    static unsigned char resident[(4 << 20) / PAGE_BYTES];
+    size_t used = 0;
+    assert_int_equal(mincore(view->bytes + from, bytes, resident), 0);
+    for (size_t i = 0; i < bytes / PAGE_BYTES; i++)
+        used += resident[i] & 1;
+    return used;
+}
+
 ENDS_TEST(memory_that_is_used_first_is_there_when_it_is_agreed)
 {
-    enum { FIRST_BYTES = 256 << 10 }; /* of the dialer's direction, behind the positions */
-    enum { POPULATE_WRITE = 23 };     /* MADV_POPULATE_WRITE, which musl does not name */
-    unsigned char resident[FIRST_BYTES / PAGE_BYTES];
+    enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE, which musl does not name */
     offer();
     struct view view = view_offered();
     if (madvise(view.bytes, PAGE_BYTES, POPULATE_WRITE) != 0)
         skip(); /* the system cannot do this in advance */
-    for (int agreed = 0; agreed < 2; agreed++) {
-        assert_int_equal(mincore(view.bytes + PAGE_BYTES, FIRST_BYTES, resident), 0);
-        for (size_t i = 0; i < sizeof resident; i++)
-            assert_int_equal(resident[i] & 1, agreed);
-        if (agreed)
-            break;
-        send_offer();
-        assert_true(read_offer());
+    assert_int_equal(pages_in_use(&view, PAGE_BYTES, FIRST_BYTES), 0);
+    send_offer();
+    assert_true(read_offer());
+    assert_int_equal(pages_in_use(&view, PAGE_BYTES, FIRST_BYTES), FIRST_BYTES / PAGE_BYTES);
+    unmap(&view);
+}
+
+/* Small messages that are read before the next one is written use the same memory again. */
+ENDS_TEST(an_empty_pipe_begins_again_with_its_first_memory)
+{
+    enum { MESSAGE_BYTES = 60000, MESSAGES = 100, REST = PAGE_BYTES + FIRST_BYTES };
+    offer();
+    struct view view = view_offered();
+    send_offer();
+    assert_true(read_offer());
+    for (int i = 0; i < MESSAGES; i++) {
+        assert_int_equal(write_some(&f.dialed, MESSAGE_BYTES), MESSAGE_BYTES);
+        assert_int_equal(read_two(&f.taking, MESSAGE_BYTES / 3, PIECE_MAX - MESSAGE_BYTES), MESSAGE_BYTES);
     }
+    assert_int_equal(pages_in_use(&view, REST, FORTH_BYTES - FIRST_BYTES), 0);
+    fill(&f.dialed);
+    assert_int_equal(pages_in_use(&view, REST, FORTH_BYTES - FIRST_BYTES), (FORTH_BYTES - FIRST_BYTES) / PAGE_BYTES);
+    drain(&f.taking);
     unmap(&view);
 }
 
@@ -604,6 +629,19 @@ PIPE_TEST(who_waits_for_input_is_rung_once)
         assert_int_equal(wake_bytes(reads), 0);
         assert_int_equal(read_some(reads, 6), 6);
         assert_int_equal(wake_bytes(writes), 0); /* an end that does not wait for room gets no wake-up byte */
+    }
+}
+
+PIPE_TEST(a_side_that_polls_for_input_gets_no_wake_up_byte)
+{
+    EACH_WAY(writes, reads)
+    {
+        assert_false(pccl_pipe_await_input(reads->pipe));
+        pccl_pipe_poll_input(reads->pipe);
+        assert_int_equal(write_some(writes, 3), 3);
+        assert_int_equal(wake_bytes(reads), 0);
+        assert_true(pccl_pipe_await_input(reads->pipe));
+        assert_int_equal(read_some(reads, 3), 3);
     }
 }
 
