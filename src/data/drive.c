@@ -42,6 +42,28 @@ static void mark_broken(struct pccl_engine *engine)
 
 static void take_requests(struct pccl_engine *engine) { engine->reactor.events->woken(&engine->reactor); }
 
+/*
+ * Begins or ends the time in which pipes are polled and the other sides need not send wake-up bytes for input. It lasts
+ * until the owner of the loop sleeps, so it also spans the time between two calls of a driver.
+ */
+static void set_polls(struct pccl_engine *engine, bool polls)
+{
+    if (engine->polls == polls)
+        return;
+    engine->polls = polls;
+    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
+         node = pccl_table_after(&engine->bundles, node)) {
+        struct pccl_stream *turn = PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn, *stream = turn;
+        do {
+            if (!polls)
+                pccl_stream_watch(stream);
+            else if (stream->channel.pipe)
+                pccl_pipe_poll_input(stream->channel.pipe);
+            stream = stream->next_in_bundle;
+        } while (stream != turn);
+    }
+}
+
 /* ---- the thread ---- */
 
 /* Returns true if the loop has events to handle. Any thread. */
@@ -75,6 +97,7 @@ static bool park(struct pccl_engine *engine)
         (void)pccl_socket_wait_for_loop(engine->watched_by, uv_backend_fd(&engine->reactor.loop), false);
     engine->watched_by = NULL;
     uv_update_time(&engine->reactor.loop);
+    set_polls(engine, false);
     take_requests(engine);
     return true;
 }
@@ -208,19 +231,6 @@ static bool poll_pipes(struct turn *turn)
     return found;
 }
 
-/* Requests wake-up bytes from the other sides again. */
-static void rearm(const struct pccl_engine *engine)
-{
-    for (struct pccl_table_node *node = pccl_table_first(&engine->bundles); node;
-         node = pccl_table_after(&engine->bundles, node)) {
-        struct pccl_stream *turn = PCCL_CONTAINER_OF(node, struct pccl_bundle, node)->turn, *stream = turn;
-        do {
-            pccl_stream_watch(stream);
-            stream = stream->next_in_bundle;
-        } while (stream != turn);
-    }
-}
-
 /* Polls before every wait while this succeeds; after repeated failures, only once in POLL_ONCE_IN waits. */
 static void poll_if_it_pays(struct turn *turn)
 {
@@ -229,10 +239,8 @@ static void poll_if_it_pays(struct turn *turn)
         return;
     if (engine->misses >= MISSES && ++engine->misses % POLL_ONCE_IN != 0)
         return;
-    engine->polls = true;
+    set_polls(engine, true);
     engine->misses = poll_pipes(turn) ? 0 : engine->misses + 1;
-    engine->polls = false;
-    rearm(engine);
 }
 
 static void step(void *argument)
@@ -243,8 +251,11 @@ static void step(void *argument)
     if (turn->requests)
         take_requests(engine);
     handle(engine);
-    if (!atomic_load(turn->fired))
-        poll_if_it_pays(turn);
+    if (atomic_load(turn->fired))
+        return;
+    poll_if_it_pays(turn);
+    if (turn->news == 0 && !atomic_load(turn->fired))
+        set_polls(engine, false);
 }
 
 /* Sleeps until an event or the deadline. Returns false if this driver has lost the loop. */
