@@ -3,7 +3,8 @@
  *
  * The chain is for long tensors: the root sends each segment to the next rank, and each receiver passes it on, up to
  * the rank before the root, so each byte crosses each of these links once. Spread is for short tensors: the root sends
- * a different piece to each other rank, and the other ranks exchange these pieces.
+ * a different piece to each other rank, and the other ranks exchange these pieces. Star is for even shorter ones: the
+ * root sends everything to each other rank.
  */
 #include "collective/schedule.h"
 
@@ -91,3 +92,22 @@ const struct pccl_schedule pccl_spread = {.name = "spread",
                                           .carries = pccl_carries_results,
                                           .keeps = keeps,
                                           .arrived = spread_arrived};
+
+/* ---- star ---- */
+
+static uint32_t star_piece(struct pccl_seat seat, uint32_t sender, uint32_t receiver, uint32_t step)
+{
+    (void)receiver;
+    (void)step;
+    return sender == seat.root ? 0 : PCCL_NO_PIECE;
+}
+
+const struct pccl_schedule pccl_star = {.name = "star",
+                                        .pieces = pccl_one_piece,
+                                        .steps = pccl_one_step,
+                                        .buffers = pccl_one_buffer,
+                                        .sends = pccl_root_sends,
+                                        .piece = star_piece,
+                                        .carries = pccl_carries_results,
+                                        .keeps = keeps,
+                                        .arrived = pccl_stores};

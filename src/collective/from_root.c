@@ -59,12 +59,6 @@ const struct pccl_schedule pccl_from_root_chain = {.name = "scattering from the 
 
 /* ---- direct exchange ---- */
 
-/* Returns true if there is a flow. Only the root sends data; the other ranks have empty flows to their successors. */
-static bool direct_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
-{
-    return sender != receiver && (sender == seat.root || pccl_sends_to_next(seat, sender, receiver));
-}
-
 /* Returns the number of buffers: one for early data, or the root's pieces if they are packed. */
 static uint32_t direct_buffers(struct pccl_seat seat, bool packed) { return packed ? seat.ranks - 1 : 1; }
 
@@ -78,7 +72,7 @@ const struct pccl_schedule pccl_from_root_direct = {.name = "scattering from the
                                                     .pieces = pccl_pieces_of_ranks,
                                                     .steps = pccl_one_step,
                                                     .buffers = direct_buffers,
-                                                    .sends = direct_sends,
+                                                    .sends = pccl_root_sends,
                                                     .piece = direct_piece,
                                                     .carries = pccl_carries_results,
                                                     .keeps = pccl_root_keeps,

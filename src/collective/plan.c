@@ -64,6 +64,7 @@ bool pccl_plan_shares_lines(const struct pccl_plan *plan)
     switch (plan->algorithm) {
     case PCCL_DIRECT:
     case PCCL_SPREAD:
+    case PCCL_STAR:
     case PCCL_GATHER_DIRECT:
     case PCCL_SCATTER_DIRECT:
     case PCCL_REDUCE_DIRECT:

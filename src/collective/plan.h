@@ -25,6 +25,7 @@
  * broadcast        CHAIN    Each segment is passed on along the ring (broadcast.c).
  *                  SPREAD   Each other rank receives a segment from the root and sends it to all: 2
  *                           steps.
+ *                  STAR     The root sends each segment to all: 1 step.
  * all-gather       GATHER_RING, GATHER_DIRECT     Each part circles the ring in ranks - 1 steps, or
  *                           is sent to all in 1 step (gather.c).
  * reduce-scatter   SCATTER_RING, SCATTER_DIRECT   The first half of RING or DIRECT (scatter.c).

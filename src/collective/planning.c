@@ -20,14 +20,15 @@ enum {
     /* extra cost of direct exchange on its links, relative to the transfer time */
     DIRECT_COST_PERCENT = 8,
     RTT_US_DEFAULT = 100,
+    STEP_RTT_US_LEAST = 100, /* even over a short path, waking the next process takes about half of this */
     TURN_COST_MOST = 4, /* a turn may continue to the end of its parts if that takes at most 1/TURN_COST_MOST longer */
 };
 static const uint64_t rate_default = 2000000000;
 static const uint64_t rate_most = 1000000000000;
 
 /*
- * The two schedules of each collective: along the ring, and over links between all pairs. Latency depends on the number
- * of messages that must wait for an earlier message on another rank.
+ * The two schedules of each collective: along the ring, and over links between all pairs; a broadcast has a third one,
+ * the star. Latency depends on the number of messages that must wait for an earlier message on another rank.
  */
 struct ways {
     enum pccl_algorithm ring, direct;
@@ -312,6 +313,19 @@ static bool is_guess(const struct pccl_plan *plan, bool relays, const struct pcc
 }
 
 /*
+ * Returns true if a star, with one step, is faster than the ring and than a spread, with two; ring_ns and spread_ns are
+ * their times without latency.
+ */
+static bool is_faster_as_star(uint64_t ranks, uint64_t bytes, const struct paths *paths, uint64_t ring_ns,
+                              uint64_t spread_ns)
+{
+    const uint64_t scale = bytes * 1000000000, step_ns = pccl_max_u64(paths->mesh_rtt_us, STEP_RTT_US_LEAST) * 500;
+    uint64_t ring_step_ns = pccl_max_u64(paths->rtt_us, STEP_RTT_US_LEAST) * 500;
+    uint64_t star_ns = pccl_max_u64((ranks - 1) * scale / paths->rate, scale / paths->mesh_rate) + step_ns;
+    return star_ns < ring_ns + (ranks - 1) * ring_step_ns && star_ns < spread_ns + 2 * step_ns;
+}
+
+/*
  * Chooses between ring and direct exchange. `plan` is the plan for the ring. Direct exchange saves latency, because it
  * has one or two steps; it also saves bytes if sums along the ring are wide or ranks relay data for others. But it
  * loads all links, not only the links of the ring, and is as slow as the slowest pair, if that is known. A reduction
@@ -354,6 +368,8 @@ static enum pccl_algorithm choose(const struct pccl_plan *plan, uint8_t collecti
     uint64_t pair_ns = steps * part_bytes * 1000000000 / (ranks * pair_rate);
     uint64_t direct_ns = pccl_max_u64(steps * (ranks - 1) * part_bytes * 1000000000 / (ranks * paths.rate), pair_ns);
     direct_ns += relays ? 0 : direct_ns * DIRECT_COST_PERCENT / 100;
+    if (collective == PCCL_BROADCAST && is_faster_as_star(ranks, bytes, &paths, ring_ns, direct_ns))
+        return PCCL_STAR;
     ring_ns += ways->ring_rounds * (ranks - 1) * paths.rtt_us * 500;
     direct_ns += steps * paths.mesh_rtt_us * 500;
     return direct_ns < ring_ns ? ways->direct : ways->ring;
@@ -393,7 +409,7 @@ static uint64_t share_of(const struct pccl_plan *plan)
 {
     if (plan->positions != NULL)
         return plan->count;
-    if (plan->pieces > 1 || plan->seat.ranks == 2)
+    if (plan->pieces > 1 || plan->seat.ranks == 2 || pccl_schedules[plan->algorithm]->steps(plan->seat) == 1)
         return pccl_divide_up(plan->count, plan->pieces);
     return pccl_max_u64(pccl_divide_up(plan->count, plan->seat.ranks), CHAIN_SEGMENT_BYTES_LEAST / plan->element_bytes);
 }

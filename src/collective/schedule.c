@@ -19,4 +19,5 @@ const struct pccl_schedule *const pccl_schedules[PCCL_ALGORITHMS] = {
     [PCCL_EXCHANGE_DIRECT] = &pccl_exchange_direct,
     [PCCL_SCAN_RING] = &pccl_scan_ring,
     [PCCL_SCAN_DIRECT] = &pccl_scan_direct,
+    [PCCL_STAR] = &pccl_star,
 };

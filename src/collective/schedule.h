@@ -46,6 +46,7 @@ enum pccl_algorithm {
     PCCL_EXCHANGE_DIRECT,
     PCCL_SCAN_RING,
     PCCL_SCAN_DIRECT,
+    PCCL_STAR,
     PCCL_ALGORITHMS
 };
 
@@ -196,6 +197,12 @@ static inline enum pccl_content pccl_carries_parts(struct pccl_seat seat, uint32
     return PCCL_CONTENT_PART;
 }
 
+/* Returns true for a flow if only the root sends data; the other ranks have empty flows to their successors. */
+static inline bool pccl_root_sends(struct pccl_seat seat, uint32_t sender, uint32_t receiver)
+{
+    return sender != receiver && (sender == seat.root || pccl_sends_to_next(seat, sender, receiver));
+}
+
 /* Returns true for the root's own part, which the root does not send. */
 static inline bool pccl_root_keeps(struct pccl_seat seat, uint32_t piece)
 {
@@ -224,7 +231,7 @@ struct pccl_line pccl_line_make(uint32_t ranks, uint32_t rank, const uint32_t *p
 
 /* ---- the rows: all-reduce, broadcast, all-gather, reduce-scatter, reduce, gather, scatter, all-to-all, scan ---- */
 extern const struct pccl_schedule pccl_ring, pccl_direct;
-extern const struct pccl_schedule pccl_chain, pccl_spread;
+extern const struct pccl_schedule pccl_chain, pccl_spread, pccl_star;
 extern const struct pccl_schedule pccl_gather_ring, pccl_gather_direct;
 extern const struct pccl_schedule pccl_scatter_ring, pccl_scatter_direct;
 extern const struct pccl_schedule pccl_reduce_chain, pccl_reduce_direct;

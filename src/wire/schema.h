@@ -17,7 +17,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 14u
+#define PCCL_PROTOCOL_VERSION 15u
 #define PCCL_FOUNDING UINT64_MAX                         /* in place of a subgroup's name: the operation creates one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 

@@ -96,11 +96,11 @@ struct rig_spec {
     bool long_path;   /* first steps are sent before READY */
     bool mixed_paths; /* every second operation is on a path of the other kind */
     bool long_turns;  /* turns of given lengths continue to the end of their parts */
-    bool few;         /* along the ring the last stripe of an all-reduce has no more segments than it fills */
-    bool linked;      /* all links stand when the first operation starts */
-    bool redialed;    /* a lost connection is replaced even if its lane has others */
-    bool uneven;      /* some connections and ranks are much slower than others */
-    bool whole;       /* as many bytes move at a time as there is room for */
+    bool few; /* the last stripe of an all-reduce along the ring has only full segments; a direct broadcast is a star */
+    bool linked;   /* all links stand when the first operation starts */
+    bool redialed; /* a lost connection is replaced even if its lane has others */
+    bool uneven;   /* some connections and ranks are much slower than others */
+    bool whole;    /* as many bytes move at a time as there is room for */
     uint32_t pipe_bytes;
     size_t window_bytes, scratch_bytes;
     uint8_t *inputs[RIG_OPS_MAX][RIG_ROUNDS_MAX][RIG_RANKS_MAX];

@@ -57,6 +57,8 @@ void rig_cut_otherwise(void) { planned_segment_elements++; }
 static void plan_anew(struct pccl_plan *plan, uint8_t collective)
 {
     plan->algorithm = planned_direct ? collectives[collective].direct : collectives[collective].ring;
+    if (plan->algorithm == PCCL_SPREAD && planned_few)
+        plan->algorithm = PCCL_STAR;
     const struct pccl_schedule *schedule = pccl_schedules[plan->algorithm];
     plan->pieces = schedule->pieces(plan->seat);
     plan->turns = schedule->turns != NULL ? schedule->turns(plan->seat) : 1;

@@ -274,12 +274,18 @@ static void check_inputs(const struct trial *trial, const struct job *jobs)
     }
 }
 
+static bool was_used[PCCL_ALGORITHMS];
+
 static void check_results(const struct trial *trial, const struct job *jobs)
 {
     const unsigned collective = trial->descriptor.collective;
     struct pccl_plan plan = plan_of(trial);
-    assert_int_equal(plan.algorithm,
-                     trial->direct && trial->ranks > 2 ? collectives[collective].direct : collectives[collective].ring);
+    was_used[plan.algorithm] = true;
+    if (plan.algorithm == PCCL_STAR)
+        assert_true(collective == PCCL_BROADCAST && trial->direct && trial->ranks > 2);
+    else
+        assert_int_equal(plan.algorithm, trial->direct && trial->ranks > 2 ? collectives[collective].direct
+                                                                           : collectives[collective].ring);
     for (uint32_t rank = 0; rank < trial->ranks; rank++)
         assert_true(jobs[rank].done && jobs[rank].at_rest);
     check_inputs(trial, jobs);
@@ -563,6 +569,7 @@ TEST(the_other_collectives)
                     trial.descriptor.operation = PCCL_MIN;
                 run_case(&trial, seed);
             }
+    assert_true(was_used[PCCL_STAR] && was_used[PCCL_SPREAD]);
 }
 
 TEST(scans_of_every_type_and_operation)
