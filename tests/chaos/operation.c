@@ -98,7 +98,7 @@ static pcclRedOp_t draw_reduction(int type, uint64_t random)
     static const pcclRedOp_t of_floats[] = {pcclSum, pcclSum, pcclAvg, pcclProd, pcclMax, pcclMin, pcclPremulSum};
     static const pcclRedOp_t of_integers[] = {pcclSum, pcclSum, pcclAvg, pcclProd, pcclMax,
                                               pcclMin, pcclAnd, pcclOr,  pcclXor};
-    return values_is_float(type) ? of_floats[random % 7] : of_integers[random % 9];
+    return values_datatype(type)->family == REAL ? of_floats[random % 7] : of_integers[random % 9];
 }
 
 static void set_codec(struct op *op)
@@ -181,7 +181,7 @@ static double number(const struct op *op, int type, pcclRedOp_t reduction, uint6
 {
     static const double factors[] = {1, 2, 0.5, -1};
     uint64_t random = mix(mix(from, to), mix(op->salt, at + 100));
-    bool small = values_is_float(type);
+    bool small = values_datatype(type)->family == REAL;
     if (op->codec != pcclQuantNone)
         return packable(op, mix(mix(from, to), op->salt), at);
     if (reduction == pcclProd)
@@ -191,74 +191,20 @@ static double number(const struct op *op, int type, pcclRedOp_t reduction, uint6
     return (double)(random % (small ? 8 : 16));
 }
 
-static double combine(pcclRedOp_t reduction, double a, double b)
-{
-    switch (reduction) {
-    case pcclProd: return a * b;
-    case pcclMax: return a > b ? a : b;
-    case pcclMin: return a < b ? a : b;
-    case pcclAnd: return (double)((int64_t)a & (int64_t)b);
-    case pcclOr: return (double)((int64_t)a | (int64_t)b);
-    case pcclXor: return (double)((int64_t)a ^ (int64_t)b);
-    default: return a + b;
-    }
-}
-
-static double reduced(const struct op *op, int type, pcclRedOp_t reduction, const struct members *who, uint64_t to,
-                      unsigned at)
-{
-    double result = 0;
-    for (uint32_t i = 0; i < who->count; i++) {
-        double own = number(op, type, reduction, hash_id(&who->ids[i]), to, at);
-        if (reduction == pcclPremulSum)
-            own *= factor_of(op, &who->ids[i]);
-        result = i == 0 ? own : combine(reduction, result, own);
-    }
-    result = values_wrapped(type, result);
-    if (reduction != pcclAvg)
-        return result;
-    if (!values_is_float(type))
-        return (double)((int64_t)result / who->count);
-    return values_element_bytes(type) == 8 ? result / who->count : (double)((float)result / (float)who->count);
-}
-
+/* Fills the table with the result of these peers; of no peers with the identity, which an exclusive scan has. */
 static void make_table(const struct op *op, int type, pcclRedOp_t reduction, const struct members *who, uint64_t to,
                        struct table *table)
 {
+    const struct datatype *datatype = values_datatype(type);
+    union number given[MEMBERS_MAX];
     for (unsigned at = 0; at < PHASES; at++) {
-        table->numbers[at] = who->count == 1 && reduction != pcclPremulSum
-                                 ? number(op, type, reduction, hash_id(&who->ids[0]), to, at)
-                                 : reduced(op, type, reduction, who, to, at);
-        values_store(table->bytes[at], type, table->numbers[at]);
-    }
-}
-
-static bool is_signed(int type)
-{
-    return type == pcclInt8 || type == pcclInt16 || type == pcclInt32 || type == pcclInt64;
-}
-
-/* Makes the table of the identity, which rank 0 receives in an exclusive scan. */
-static void make_identity_table(const struct op *op, struct table *table)
-{
-    const size_t bytes = values_element_bytes(op->type);
-    uint8_t identity[ELEMENT_MAX] = {0}, *top = identity + bytes - 1;
-    const bool is_float = values_is_float(op->type), is_max = op->reduction == pcclMax;
-    if (op->reduction == pcclProd) {
-        values_store(identity, op->type, 1);
-    } else if (op->reduction == pcclAnd || (op->reduction == pcclMin && !is_float)) {
-        memset(identity, 0xFF, bytes);
-        if (op->reduction == pcclMin && is_signed(op->type))
-            *top = 0x7F;
-    } else if (is_max && !is_float && is_signed(op->type)) {
-        *top = 0x80;
-    } else if ((is_max || op->reduction == pcclMin) && is_float) { /* infinity: all bits of the exponent */
-        top[-1] = op->type == pcclFloat16 ? 0 : op->type == pcclDouble ? 0xF0 : 0x80;
-        *top = (uint8_t)((op->type == pcclFloat16 ? 0x7C : 0x7F) | (is_max ? 0x80 : 0));
-    }
-    for (unsigned at = 0; at < PHASES; at++) {
-        memcpy(table->bytes[at], identity, bytes);
-        table->numbers[at] = values_load(op->type, identity);
+        for (uint32_t i = 0; i < who->count; i++) {
+            double factor = reduction == pcclPremulSum ? factor_of(op, &who->ids[i]) : 1;
+            given[i] = number_of(datatype, factor * number(op, type, reduction, hash_id(&who->ids[i]), to, at));
+        }
+        union number result = reduce_numbers(datatype, reduction, given, who->count);
+        table->numbers[at] = value_of(datatype, result);
+        write_number(datatype, result, table->bytes[at]);
     }
 }
 
@@ -274,11 +220,7 @@ static void make_own_table(const struct op *op, int type, pcclRedOp_t reduction,
                            struct table *table)
 {
     struct members one = only(from);
-    (void)reduction;
-    for (unsigned at = 0; at < PHASES; at++) {
-        table->numbers[at] = number(op, type, reduction, hash_id(&one.ids[0]), to, at);
-        values_store(table->bytes[at], type, table->numbers[at]);
-    }
+    make_table(op, type, reduction == pcclPremulSum ? pcclSum : reduction, &one, to, table);
 }
 
 static void fill(const struct op *op, uint8_t *to, int type, size_t count, const struct table *table)
@@ -315,12 +257,13 @@ static bool check_codec(const struct op *op, char *wrong)
 static bool check(const struct op *op, const uint8_t *at, int type, size_t count, const struct table *table,
                   double may_be_off, const char *what, char *wrong)
 {
-    size_t bytes = values_element_bytes(type);
+    const struct datatype *datatype = values_datatype(type);
+    size_t bytes = datatype->bytes;
     for (size_t i = 0; i < count; i++) {
         unsigned p = phase(op, i);
         if (memcmp(at + i * bytes, table->bytes[p], bytes) == 0)
             continue;
-        double got = values_load(type, at + i * bytes), off = got - table->numbers[p];
+        double got = value_of(datatype, read_number(datatype, at + i * bytes)), off = got - table->numbers[p];
         if (may_be_off > 0 && (off < 0 ? -off : off) <= may_be_off)
             continue;
         snprintf(wrong, WRONG_SIZE, "%s: element %zu of %zu of type %d is %g, not %g", what, i, count, type, got,
@@ -796,10 +739,7 @@ static bool check_scan(const struct op *op, const struct members *who, char *wro
            strcmp(who->ids[lower.count].digits, op->members.ids[op->members.self].digits) != 0)
         lower.count++;
     lower.count += op->kind == OP_INCLUSIVE_SCAN;
-    if (lower.count > 0)
-        make_table(op, op->type, op->reduction, &lower, 0, &table);
-    else
-        make_identity_table(op, &table);
+    make_table(op, op->type, op->reduction, &lower, 0, &table);
     return check(op, op->recv, op->type, op->count, &table, 0, "scan", wrong);
 }
 

@@ -19,6 +19,7 @@
  *     failed   number of failures in this round, and whether their inputs are unchanged
  *     step     {"ops":[[kind,world,digest of participants and of common results],...],"right":...}
  */
+#include "../support/collectives_reference.h"
 #include "loop.h"
 
 #include <math.h>
@@ -144,21 +145,6 @@ static bool is_filled(const struct collective *op, const uint32_t *elements, siz
     return true;
 }
 
-/* Returns true if the result is the sum of the first `count` participants. */
-static bool is_sum_of(const struct collective *op, size_t first, uint32_t count)
-{
-    for (size_t i = 0; i < op->count; i++) {
-        uint32_t sum = 0;
-        for (uint32_t k = 0; k < count; k++)
-            sum += mix(base_of(&op->participants[k], op->salt) + first + i);
-        if (op->result[i] != sum)
-            return false;
-    }
-    return true;
-}
-
-static bool is_sum(const struct collective *op, size_t first) { return is_sum_of(op, first, op->info.world); }
-
 /*
  * Returns the number of elements of this peer's blob, which others do not know before: some, or, with odd tags, perhaps
  * none.
@@ -187,6 +173,28 @@ static size_t part_first(const struct collective *op, const pcclPeerId_t *id, ui
     for (uint32_t k = 0; k < rank; k++)
         first += part_count(op, id, k);
     return first;
+}
+
+/* Returns the number of elements that this peer contributes. */
+static size_t inputs(const struct collective *op)
+{
+    const pcclPeerId_t *own = &op->members[op->rank];
+    switch (op->kind) {
+    case ROOT_BLOBS:
+    case BLOBS: return blob_count(op, own);
+    case BLOBS_GIVEN: return op->rank == op->root ? part_first(op, own, op->world) : 0;
+    case BLOBS_FOR_ALL: return part_first(op, own, op->world);
+    case BROADCAST: return op->count; /* in the buffer of the result */
+    default:
+        return elements_of_rank(row_of(kinds[op->kind].collective), false, op->world, op->root, op->count, op->rank);
+    }
+}
+
+/* Returns the number of elements that this peer receives in a separate buffer. */
+static size_t results(const struct collective *op)
+{
+    const struct collective_row *row = row_of(kinds[op->kind].collective);
+    return row == NULL ? 0 : elements_of_rank(row, true, op->world, op->root, op->count, op->rank);
 }
 
 /* Checks a blob that this peer receives from another one. */
@@ -221,13 +229,22 @@ static void see_arrival(const pcclBlob_t *part, void *user_data)
     op->arrived++;
 }
 
-/* Checks the result: from each participant, the part of its input that begins at `first`. */
-static bool are_parts(const struct collective *op, size_t first)
+static bool are_elements(const struct collective *op, size_t count)
 {
-    bool right = true;
-    for (uint32_t k = 0; k < op->info.world && right; k++)
-        right = is_filled(op, op->result + k * op->count, first, op->count, &op->participants[k], true);
-    return right;
+    const pcclOperationInfo_t *info = &op->info;
+    uint64_t bases[MEMBERS_MAX];
+    for (uint32_t k = 0; k < info->world; k++)
+        bases[k] = base_of(&op->participants[k], op->salt);
+    for (size_t i = 0; i < count; i++) {
+        const struct source source = source_of(kinds[op->kind].collective, info->world, op->root, op->count, info->rank,
+                                               info->rank * op->count, i);
+        uint32_t expected = 0;
+        for (uint32_t k = 0; k < source.ranks; k++)
+            expected += element_of(op, bases[source.first + k] + source.at);
+        if (op->result[i] != expected && !(op->quantized && is_near(op->result[i], expected)))
+            return false;
+    }
+    return true;
 }
 
 static bool is_right(const struct collective *op)
@@ -235,63 +252,10 @@ static bool is_right(const struct collective *op)
     const pcclOperationInfo_t *info = &op->info;
     bool right = info->tag == op->tag && info->world >= 1 && info->rank < info->world &&
                  strcmp(op->participants[info->rank].digits, op->members[op->rank].digits) == 0;
-    if (!right)
-        return false;
-    bool is_root = op->rank == op->root;
-    switch (op->kind) {
-    case BROADCAST: return is_filled(op, op->result, 0, op->count, &op->participants[op->root], true);
-    case ROOT_SCATTER:
-        return is_filled(op, op->result, op->rank * op->count, op->count, &op->participants[op->root], true);
-    case GATHER: return are_parts(op, 0);
-    case ROOT_GATHER: return !is_root || are_parts(op, 0);
-    case ALL_TO_ALL: return are_parts(op, op->rank * op->count);
-    case SCATTER: return is_sum(op, info->rank * op->count);
-    case ALL_REDUCE: return is_sum(op, 0);
-    case ROOT_SUM: return !is_root || is_sum(op, 0);
-    case EXCLUSIVE_SCAN: return is_sum_of(op, 0, info->rank);
-    case INCLUSIVE_SCAN: return is_sum_of(op, 0, info->rank + 1);
-    case BLOBS:
-    case ROOT_BLOBS:
-    case BLOBS_GIVEN:
-    case BLOBS_FOR_ALL: return are_blobs(op);
-    default: return true;
-    }
+    return right && (is_of_blobs(op) ? are_blobs(op) : are_elements(op, results(op)));
 }
 
 /* ---- one operation ---- */
-
-/* Returns the number of elements that this peer contributes. */
-static size_t inputs(const struct collective *op)
-{
-    size_t all = op->world * op->count;
-    switch (op->kind) {
-    case BARRIER: return 0;
-    case ROOT_BLOBS:
-    case BLOBS: return blob_count(op, &op->members[op->rank]);
-    case BLOBS_GIVEN: return op->rank == op->root ? part_first(op, &op->members[op->rank], op->world) : 0;
-    case BLOBS_FOR_ALL: return part_first(op, &op->members[op->rank], op->world);
-    case ROOT_SCATTER: return op->rank == op->root ? all : 0;
-    case SCATTER:
-    case ALL_TO_ALL: return all;
-    default: return op->count;
-    }
-}
-
-/* Returns the number of elements that this peer receives in a separate buffer. */
-static size_t results(const struct collective *op)
-{
-    size_t all = op->world * op->count;
-    if (is_of_blobs(op))
-        return 0;
-    switch (op->kind) {
-    case BARRIER: return 0;
-    case ROOT_SUM: return op->rank == op->root ? op->count : 0;
-    case ROOT_GATHER: return op->rank == op->root ? all : 0;
-    case GATHER:
-    case ALL_TO_ALL: return all;
-    default: return op->count;
-    }
-}
 
 static uint32_t *allocate(size_t count)
 {

@@ -6,15 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUM, AVG, PROD, MAX, MIN };
 enum { WIDTH_MAX = 24, ELEMENT_MAX = 8, SPARSE_EVERY = 1 << 24, SPARSE_FIRST = 5 };
 
 /* Returns the number of bits whose sums the type holds exactly. */
 static int width(const struct marks *marks)
 {
-    return values_element_bytes(marks->type) == 1 || values_is_small_float(marks->type) ? 8
-           : values_element_bytes(marks->type) == 2                                     ? 15
-                                                                                        : WIDTH_MAX;
+    const struct datatype *type = values_datatype(marks->type);
+    return type->bytes > 2 ? WIDTH_MAX : type->bytes == 2 && type->family != REAL ? 15 : 8;
 }
 
 bool marks_parse(struct marks *marks, const char *pattern)
@@ -52,38 +50,20 @@ static double value(const struct marks *marks, int bit, unsigned at)
     unsigned turn = ((unsigned)bit + at) % 5;
     if (marks->kind != MARKS_MARK)
         return at % 2 != 0 ? (double)(1 << bit) : 0;
-    if (marks->op != PROD)
+    if (marks->op != pcclProd)
         return (double)(1 << ((unsigned)bit + at) % (unsigned)width(marks));
-    return values_is_float(marks->type) ? factors[turn] : 3 + 2 * turn;
+    return values_datatype(marks->type)->family == REAL ? factors[turn] : 3 + 2 * turn;
 }
 
-static double combine(int op, double a, double b)
+static union number expected(const struct marks *marks, uint64_t mask, unsigned at)
 {
-    switch (op) {
-    case PROD: return a * b;
-    case MAX: return a > b ? a : b;
-    case MIN: return a < b ? a : b;
-    default: return a + b;
-    }
-}
-
-static double expected(const struct marks *marks, uint64_t mask, unsigned at)
-{
-    double result = 0;
-    int peers = 0;
-    for (int bit = 0; bit < width(marks); bit++) {
-        if ((mask >> bit & 1) == 0)
-            continue;
-        double own = values_wrapped(marks->type, value(marks, bit, at));
-        result = peers == 0 ? own : combine(marks->op, result, own);
-        peers++;
-    }
-    result = values_wrapped(marks->type, result);
-    if (marks->op != AVG || peers == 0)
-        return result;
-    if (!values_is_float(marks->type))
-        return (double)((int64_t)result / peers);
-    return values_element_bytes(marks->type) == 8 ? result / peers : (double)((float)result / (float)peers);
+    const struct datatype *type = values_datatype(marks->type);
+    union number given[WIDTH_MAX];
+    unsigned peers = 0;
+    for (int bit = 0; bit < width(marks); bit++)
+        if ((mask >> bit & 1) != 0)
+            given[peers++] = number_of(type, value(marks, bit, at));
+    return peers > 0 ? reduce_numbers(type, (pcclRedOp_t)marks->op, given, peers) : number_of(type, 0);
 }
 
 static void copy(uint8_t *to, const uint8_t *from, size_t bytes)
@@ -109,7 +89,7 @@ static bool same(const uint8_t *a, const uint8_t *b, size_t bytes)
 static void make_table(const struct marks *marks, uint64_t mask, uint8_t table[WIDTH_MAX][ELEMENT_MAX])
 {
     for (unsigned at = 0; at < (unsigned)width(marks); at++)
-        values_store(table[at], marks->type, expected(marks, mask, at));
+        write_number(values_datatype(marks->type), expected(marks, mask, at), table[at]);
 }
 
 /* Returns the next index from i on that can be nonzero. */
@@ -126,7 +106,7 @@ void marks_fill(const struct marks *marks, void *elements)
     uint8_t table[WIDTH_MAX][ELEMENT_MAX];
     size_t bytes = values_element_bytes(marks->type);
     struct marks own = *marks;
-    own.op = marks->op == AVG ? SUM : marks->op;
+    own.op = marks->op == pcclAvg ? pcclSum : marks->op;
     make_table(&own, UINT64_C(1) << marks->bit, table);
     for (size_t i = skip(marks, 0); i < marks->count; i = i + 1 < marks->count ? skip(marks, i + 1) : marks->count)
         copy((uint8_t *)elements + i * bytes, table[phase(marks, i)], bytes);
@@ -136,12 +116,13 @@ void marks_fill(const struct marks *marks, void *elements)
 static uint64_t find_mask(const struct marks *marks, const uint8_t *elements)
 {
     size_t i = 0;
-    if (marks->op != SUM)
+    if (marks->op != pcclSum)
         return 0;
     while (marks->kind != MARKS_MARK && phase(marks, i) % 2 == 0 && i + 1 < marks->count)
         i = skip(marks, i + 1);
     unsigned bits = (unsigned)width(marks);
-    double sum = values_load(marks->type, elements + i * values_element_bytes(marks->type));
+    const struct datatype *type = values_datatype(marks->type);
+    double sum = value_of(type, read_number(type, elements + i * type->bytes));
     uint64_t rotated = (uint64_t)(int64_t)(sum + (sum < 0 ? -0.5 : 0.5)) & ((UINT64_C(1) << bits) - 1);
     if (marks->kind != MARKS_MARK)
         return rotated;
@@ -151,7 +132,8 @@ static uint64_t find_mask(const struct marks *marks, const uint8_t *elements)
 
 static bool close_to(const struct marks *marks, const uint8_t *element, const uint8_t *wanted)
 {
-    double got = values_load(marks->type, element), want = values_load(marks->type, wanted);
+    const struct datatype *type = values_datatype(marks->type);
+    double got = value_of(type, read_number(type, element)), want = value_of(type, read_number(type, wanted));
     double difference = got > want ? got - want : want - got, size = want < 0 ? -want : want;
     return difference <= 1e-3 * (size > 1 ? size : 1);
 }

@@ -8,17 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64 };
-
 /* In the order of pcclDataType_t. */
-static const struct {
-    const char *name;
-    size_t bytes;
-    int kind;
-} types[] = {
-    {"u8", 1, U8},   {"i8", 1, I8},   {"i16", 2, I16}, {"u16", 2, U16},   {"u32", 4, U32}, {"i32", 4, I32},
-    {"u64", 8, U64}, {"i64", 8, I64}, {"f16", 2, F16}, {"bf16", 2, BF16}, {"f32", 4, F32}, {"f64", 8, F64},
-};
+static const char *const types[] = {"u8", "i8", "i16", "u16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"};
 static const char *const ops[] = {"sum", "avg", "prod", "max", "min"};
 
 enum { TYPES = sizeof types / sizeof *types, OPS = sizeof ops / sizeof *ops };
@@ -33,7 +24,7 @@ static int plain_number(const char *name)
 int values_type(const char *name)
 {
     for (int i = 0; i < TYPES; i++)
-        if (strcmp(types[i].name, name) == 0)
+        if (strcmp(types[i], name) == 0)
             return i;
     return plain_number(name);
 }
@@ -46,88 +37,13 @@ int values_op(const char *name)
     return plain_number(name);
 }
 
-static int kind_of(int type) { return type >= 0 && type < TYPES ? types[type].kind : U64; }
+const struct datatype *values_datatype(int type) { return &datatypes[type >= 0 && type < TYPES ? type : pcclUint64]; }
 
-size_t values_element_bytes(int type) { return type >= 0 && type < TYPES ? types[type].bytes : 8; }
+size_t values_element_bytes(int type) { return values_datatype(type)->bytes; }
 
-bool values_is_float(int type) { return kind_of(type) >= F16; }
-
-bool values_is_small_float(int type) { return kind_of(type) == F16 || kind_of(type) == BF16; }
-
-double values_wrapped(int type, double number)
+static void store(uint8_t *at, const struct datatype *type, double value)
 {
-    uint64_t bits = (uint64_t)(int64_t)number;
-    switch (kind_of(type)) {
-    case I8: return (int8_t)bits;
-    case U8: return (uint8_t)bits;
-    case I16: return (int16_t)bits;
-    case U16: return (uint16_t)bits;
-    case I32: return (int32_t)bits;
-    case U32: return (uint32_t)bits;
-    case I64:
-    case U64: return (double)(int64_t)bits;
-    default: return number;
-    }
-}
-
-/* Keeps the upper bits of a float, rounded to the nearest, ties to even. */
-static uint32_t shorten(uint32_t bits, int dropped)
-{
-    uint32_t half = UINT32_C(1) << (dropped - 1);
-    return (bits + half - 1 + (bits >> dropped & 1)) >> dropped;
-}
-
-/* Converts a normal number or zero. */
-static uint16_t half_float(float single)
-{
-    uint32_t bits;
-    memcpy(&bits, &single, sizeof bits);
-    uint32_t magnitude = bits & 0x7FFFFFFF;
-    uint32_t shifted = magnitude == 0 ? 0 : shorten(magnitude - (UINT32_C(112) << 23), 13);
-    return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)shifted;
-}
-
-static float from_half_float(uint16_t half)
-{
-    uint32_t magnitude = half & 0x7FFF, bits = magnitude == 0 ? 0 : (magnitude << 13) + (UINT32_C(112) << 23);
-    bits |= (uint32_t)(half & 0x8000) << 16;
-    float single;
-    memcpy(&single, &bits, sizeof single);
-    return single;
-}
-
-void values_store(uint8_t *at, int type, double value)
-{
-    int64_t whole = (int64_t)value;
-    float single = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &single, sizeof bits);
-    uint16_t half = half_float(single), upper = (uint16_t)shorten(bits, 16);
-    switch (kind_of(type)) {
-    case F32: memcpy(at, &single, 4); break;
-    case F64: memcpy(at, &value, 8); break;
-    case F16: memcpy(at, &half, 2); break;
-    case BF16: memcpy(at, &upper, 2); break;
-    default: memcpy(at, &whole, values_element_bytes(type)); break; /* the low bytes: little-endian machines only */
-    }
-}
-
-double values_load(int type, const uint8_t *at)
-{
-    uint64_t whole = 0;
-    double number;
-    float single;
-    uint16_t half;
-    switch (kind_of(type)) {
-    case F32: memcpy(&single, at, 4); return single;
-    case F64: memcpy(&number, at, 8); return number;
-    case F16: memcpy(&half, at, 2); return from_half_float(half);
-    case BF16:
-        memcpy((uint8_t *)&single + 2, at, 2);
-        memset(&single, 0, 2);
-        return single;
-    default: memcpy(&whole, at, values_element_bytes(type)); return values_wrapped(type, (double)(int64_t)whole);
-    }
+    write_number(type, number_of(type, value), at);
 }
 
 static uint64_t next_random(uint64_t *state)
@@ -138,22 +54,20 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-static void from_random(uint8_t *at, int type, size_t count, uint64_t seed)
+static void from_random(uint8_t *at, const struct datatype *type, size_t count, uint64_t seed)
 {
-    size_t element_bytes = values_element_bytes(type);
     uint64_t state = seed * 2654435761u + 88172645463325252u;
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = next_random(&state);
-        if (values_is_float(type))
-            values_store(at + i * element_bytes, type, (double)(int64_t)bits / 9223372036854775808.0);
+        if (type->family == REAL)
+            store(at + i * type->bytes, type, (double)(int64_t)bits / 9223372036854775808.0);
         else
-            memcpy(at + i * element_bytes, &bits, element_bytes);
+            memcpy(at + i * type->bytes, &bits, type->bytes);
     }
 }
 
-static bool fill(uint8_t *at, int type, size_t count, const char *pattern)
+static bool fill(uint8_t *at, const struct datatype *type, size_t count, const char *pattern)
 {
-    size_t element_bytes = values_element_bytes(type);
     if (strncmp(pattern, "rand:", 5) == 0) {
         from_random(at, type, count, strtoull(pattern + 5, NULL, 10));
         return true;
@@ -164,7 +78,7 @@ static bool fill(uint8_t *at, int type, size_t count, const char *pattern)
     char *end;
     double first = strtod(pattern + (ramp ? 5 : 6), &end), step = ramp && *end == ':' ? strtod(end + 1, &end) : 0;
     for (size_t i = 0; i < count; i++)
-        values_store(at + i * element_bytes, type, first + (double)i * step);
+        store(at + i * type->bytes, type, first + (double)i * step);
     return *end == 0;
 }
 
@@ -186,7 +100,7 @@ bool values_make(struct values *values, const struct values_wish *wish)
         exit(3);
     values->send = (uint8_t *)values->send_block + wish->offset;
     values->recv = wish->in_place ? values->send : (uint8_t *)values->recv_block + wish->offset;
-    bool filled = !known || marked || fill(values->send, wish->type, wish->count, wish->pattern);
+    bool filled = !known || marked || fill(values->send, values_datatype(wish->type), wish->count, wish->pattern);
     if (marked)
         marks_fill(&values->marks, values->send);
     if (keep)

@@ -2,6 +2,7 @@
 #ifndef PCCL_TESTS_E2E_VALUES_H
 #define PCCL_TESTS_E2E_VALUES_H
 
+#include "../support/numbers.h"
 #include "marks.h"
 
 struct values {
@@ -22,12 +23,8 @@ int values_op(const char *name);
 
 /* ---- elements; unknown types count as u64 */
 
+const struct datatype *values_datatype(int type);
 size_t values_element_bytes(int type);
-bool values_is_float(int type);
-bool values_is_small_float(int type);                   /* 16 bits */
-double values_wrapped(int type, double number);         /* integers wrap to the type's range; floats are unchanged */
-void values_store(uint8_t *at, int type, double value); /* rounds to the nearest, ties to even */
-double values_load(int type, const uint8_t *at);
 
 /* ---- buffers */
 

@@ -1,7 +1,8 @@
 /* The worlds, the input of their callers, and the expected results. */
 #include "rig.h"
 
-#include <math.h>
+#include "support/numbers.h"
+
 #include <stdio.h>
 
 /* ---- plans for few messages: the linker puts this function in front of the real one ---- */
@@ -406,15 +407,6 @@ static void fold_packed(const struct fold *fold)
         pass_codec(fold, fold->ranks[plan->seat.ranks - 1], &plan->packing, fold->result, &plan->packing, fold->result);
 }
 
-static void fold_segment(const struct fold *fold)
-{
-    const struct pccl_plan *plan = fold->plan;
-    if (pccl_packing_packs(&plan->packing))
-        fold_packed(fold);
-    else
-        pccl_reduce_all(plan->datatype, plan->reduction, fold->parts, plan->seat.ranks, fold->count, fold->result);
-}
-
 struct reference {
     const struct rig_place *place;
     uint8_t *const *inputs; /* by rank */
@@ -438,10 +430,15 @@ static void reduce_segment(const struct reference *reference, struct fold *fold,
         if (plan->reduction != PCCL_PREMUL_SUM)
             continue;
         uint8_t *scaled = fold->scaled + (size_t)i * plan->segment_elements * plan->element_bytes;
-        pccl_scale(fold->kernels, plan->datatype, scaled, fold->parts[i], fold->count, rig_factor(rank));
+        memcpy(scaled, fold->parts[i], (size_t)fold->count * plan->element_bytes);
+        scale_elements(&datatypes[plan->datatype], scaled, fold->count, rig_factor(rank));
         fold->parts[i] = scaled;
     }
-    fold_segment(fold);
+    if (pccl_packing_packs(&plan->packing))
+        fold_packed(fold);
+    else
+        reduce_elements(&datatypes[plan->datatype], (pcclRedOp_t)plan->reduction, fold->parts, plan->seat.ranks,
+                        fold->count, fold->result);
 }
 
 /* Copies a segment, packed once by its owner. */
@@ -544,17 +541,12 @@ static void fill_scans(const struct reference *reference, const struct pccl_plan
         PCCL_ASSERT(scaled[i] != NULL);
         memcpy(scaled[i], reference->inputs[rank], bytes);
         if (plan->reduction == PCCL_PREMUL_SUM)
-            pccl_scale(pccl_kernels_variant(0, &(uint32_t){0}), plan->datatype, scaled[i], scaled[i],
-                       (size_t)plan->count, rig_factor(rank));
+            scale_elements(&datatypes[plan->datatype], scaled[i], (size_t)plan->count, rig_factor(rank));
         parts[place->positions[i]] = scaled[i];
     }
-    for (uint32_t position = 0; position < place->seat.ranks; position++) {
-        uint8_t *result = reference->result + position * bytes;
-        if (position + inclusive == 0)
-            pccl_fill_identity(plan->datatype, plan->reduction, (size_t)plan->count, result);
-        else
-            pccl_reduce_all(plan->datatype, plan->reduction, parts, position + inclusive, (size_t)plan->count, result);
-    }
+    for (uint32_t position = 0; position < place->seat.ranks; position++)
+        reduce_elements(&datatypes[plan->datatype], (pcclRedOp_t)plan->reduction, parts, position + inclusive,
+                        (size_t)plan->count, reference->result + position * bytes);
     for (uint32_t i = 0; i < place->seat.ranks; i++)
         free(scaled[i]);
 }
@@ -620,7 +612,7 @@ static void make_ids(struct rig_spec *spec, struct pccl_prng *prng)
 }
 
 /* this order gives rings of three and of four ranks bf16 that is folded in f32 */
-static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
+static const enum pccl_datatype listed_datatypes[] = {PCCL_F32, PCCL_BF16, PCCL_I16, PCCL_U8, PCCL_F64};
 static const enum pccl_reduce_op reductions[] = {PCCL_SUM, PCCL_AVG, PCCL_MAX};
 
 enum coding { PLAIN, MIN_MAX, SCALED };
@@ -639,7 +631,7 @@ static void use_scaled(struct pccl_descriptor *descriptor, uint32_t number)
 
 static struct rig_op listed_op(uint32_t number, uint64_t count, enum coding coding, bool in_place)
 {
-    const enum pccl_datatype datatype = coding != PLAIN ? PCCL_F32 : datatypes[number % 5];
+    const enum pccl_datatype datatype = coding != PLAIN ? PCCL_F32 : listed_datatypes[number % 5];
     const bool scales = number / 15 % 2 == 1 && reductions[number % 3] == PCCL_SUM && pccl_datatype_is_float(datatype);
     struct rig_op op = {.descriptor = {.datatype = (uint8_t)datatype,
                                        .operation = (uint8_t)(scales ? PCCL_PREMUL_SUM : reductions[number % 3]),

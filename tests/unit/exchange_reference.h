@@ -2,6 +2,7 @@
 #ifndef PCCL_TESTS_EXCHANGE_REFERENCE_H
 #define PCCL_TESTS_EXCHANGE_REFERENCE_H
 
+#include "support/numbers.h"
 #include "unit/exchange_world.h"
 #include "unit/test_codec_cases.h"
 
@@ -54,40 +55,6 @@ static inline void fill_input(struct world *w, struct job *job, uint32_t rank)
 
 /* ---- the reference ---- */
 
-/* NaN wins, -0 is below +0. */
-static inline float greater_of(float a, float b)
-{
-    if (isnan(a) || isnan(b))
-        return NAN;
-    return a > b || (a == b && !signbit(a)) ? a : b;
-}
-
-/*
- * The rule of the header for narrow floats in its simplest form: single precision, in the order of the parts, rounded
- * once.
- */
-static inline void fold_narrow(const struct pccl_plan *plan, const void *const *parts, size_t index, uint8_t *result)
-{
-    const uint16_t nan_bits = plan->datatype == PCCL_F16 ? 0x7e00 : plan->datatype == PCCL_BF16 ? 0x7fc0 : 0x7f;
-    float sum = (float)get_element(plan->datatype, parts[0], index);
-    for (uint32_t i = 1; i < plan->seat.ranks; i++) {
-        float part = (float)get_element(plan->datatype, parts[i], index);
-        switch (plan->reduction) {
-        case PCCL_SUM:
-        case PCCL_PREMUL_SUM:
-        case PCCL_AVG: sum += part; break;
-        case PCCL_PROD: sum *= part; break;
-        case PCCL_MAX: sum = greater_of(sum, part); break;
-        default: sum = -greater_of(-sum, -part);
-        }
-    }
-    if (plan->reduction == PCCL_AVG)
-        sum /= (float)plan->seat.ranks;
-    put_element(plan->datatype, result, index, (double)sum);
-    if (isnan(sum))
-        memcpy(result + index * plan->element_bytes, &nan_bits, plan->element_bytes);
-}
-
 static inline bool is_reduce(const struct pccl_plan *plan)
 {
     return plan->algorithm == PCCL_REDUCE_CHAIN || plan->algorithm == PCCL_REDUCE_DIRECT;
@@ -108,7 +75,7 @@ static inline uint8_t *contribution(const struct pccl_plan *plan, const struct j
     assert_non_null(made);
     memcpy(made, job->before + (size_t)segment.first * plan->element_bytes, bytes);
     if (plan->reduction == PCCL_PREMUL_SUM)
-        pccl_scale(pccl_kernels_for(0), plan->datatype, made, made, segment.count, job->config.factor);
+        scale_elements(&datatypes[plan->datatype], made, segment.count, job->config.factor);
     return made;
 }
 
@@ -124,10 +91,8 @@ static inline void expect_fold(const struct pccl_plan *plan, const struct job *j
                 continue;
             for (uint32_t i = 0; i < plan->seat.ranks; i++)
                 parts[i] = made[i] = contribution(plan, &jobs[rank_folded(plan, piece, i)], segment);
-            if (!is_narrow(plan->datatype))
-                pccl_reduce_all(plan->datatype, plan->reduction, parts, plan->seat.ranks, segment.count, result + at);
-            for (size_t i = 0; is_narrow(plan->datatype) && i < segment.count; i++)
-                fold_narrow(plan, parts, i, result + at);
+            reduce_elements(&datatypes[plan->datatype], (pcclRedOp_t)plan->reduction, parts, plan->seat.ranks,
+                            segment.count, result + at);
             for (uint32_t i = 0; i < plan->seat.ranks; i++)
                 free(made[i]);
         }

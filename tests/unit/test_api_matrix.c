@@ -2,11 +2,11 @@
  * The matrix of collectives: every collective with every data type and operator, in place and not, at every root, in
  * worlds of 2 to 17 peers and in groups of some of them, on every path: through the master, directly, along the ring,
  * in bulk, packed. Launched by functions, as structs, in lists and coalesced. One driver, and one reference
- * (collectives_reference.h). Faults are in tests/e2e and tests/rig.
+ * (tests/support/collectives_reference.h). Faults are in tests/e2e and tests/rig.
  */
 #define PEERS 17
 #include "api_world.h"
-#include "collectives_reference.h"
+#include "support/collectives_reference.h"
 
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ struct side {
 
 struct cell {
     const struct team *team;
-    const struct collective *row;
+    const struct collective_row *row;
     const struct datatype *type;
     pcclRedOp_t op;
     size_t count, shares[PEERS]; /* shares: of a reduce-scatter, if has_shares */
@@ -45,17 +45,13 @@ struct cell {
     struct side sides[PEERS];
 };
 
+static const pcclRedOp_t operators[] = {pcclSum, pcclAvg, pcclProd, pcclMax,      pcclMin,
+                                        pcclAnd, pcclOr,  pcclXor,  pcclPremulSum};
+enum { OPERATORS = sizeof operators / sizeof *operators };
+
 static uint64_t last_tag;
 static struct cell cells[CELLS_MAX];
 static size_t cell_count;
-
-static const struct collective *row_of(pcclCollective_t id)
-{
-    const struct collective *row = collectives;
-    while (row->id != id)
-        row++;
-    return row;
-}
 
 static bool is_scan(const struct cell *cell)
 {
@@ -111,7 +107,7 @@ static union number contribution(const struct cell *cell, uint32_t rank, size_t 
     if (cell->type->family == TRUTH)
         number.whole = number.whole != 0;
     if (cell->op == pcclPremulSum)
-        number.real = real_of_bits(cell->type, bits_of_real(cell->type, factor_of(cell, rank) * number.real));
+        number = scale_number(cell->type, number, factor_of(cell, rank));
     return number;
 }
 
@@ -136,12 +132,8 @@ static union number result_of(const struct cell *cell, uint32_t rank, size_t at)
 
 static size_t elements_of(const struct cell *cell, uint32_t rank, bool gets)
 {
-    const enum size size = gets ? cell->row->gets : cell->row->gives;
-    if (size == NOTHING || ((gets ? cell->row->root_gets : cell->row->root_gives) && rank != cell->root))
-        return 0;
-    if (cell->has_shares)
-        return gets ? cell->shares[rank] : cell->count;
-    return size == ONE_PART ? cell->count : cell->team->world * cell->count;
+    const size_t elements = elements_of_rank(cell->row, gets, cell->team->world, cell->root, cell->count, rank);
+    return cell->has_shares ? (gets ? cell->shares[rank] : cell->count) : elements;
 }
 
 /* In place: the smaller buffer is the rank's part of the larger one, or both are one. */
@@ -392,7 +384,7 @@ static void add_cell(struct cell cell)
 }
 
 /* Adds the cells of a row and a type: every operator or, across all calls, every `one_of`-th cell. */
-static void add_cells(const struct team *team, const struct collective *row, const struct datatype *type,
+static void add_cells(const struct team *team, const struct collective_row *row, const struct datatype *type,
                       const size_t *counts, size_t counts_length, unsigned one_of)
 {
     static unsigned drawn;
@@ -418,7 +410,7 @@ static void add_table(const struct team *team, const size_t *counts, size_t coun
 {
     for (size_t r = 0; r < COLLECTIVES; r++)
         for (size_t t = 0; t < DATATYPES; t++)
-            add_cells(team, &collectives[r], &datatypes[t], counts, counts_length, one_of);
+            add_cells(team, &collective_rows[r], &datatypes[t], counts, counts_length, one_of);
 }
 
 /* Shares of given lengths, also empty shares, which one peer passes as NULL. */
@@ -445,9 +437,9 @@ static void add_packed(const struct team *team)
     static const pcclRedOp_t ops[] = {pcclSum, pcclAvg, pcclPremulSum};
     for (size_t i = 0; i < 3 * COLLECTIVES; i++) {
         struct cell cell = {.team = team,
-                            .row = &collectives[i % COLLECTIVES],
+                            .row = &collective_rows[i % COLLECTIVES],
                             .type = &datatypes[10],
-                            .op = collectives[i % COLLECTIVES].reduces ? ops[i / COLLECTIVES] : pcclSum,
+                            .op = collective_rows[i % COLLECTIVES].reduces ? ops[i / COLLECTIVES] : pcclSum,
                             .count = LARGE,
                             .root = (uint32_t)i % team->world,
                             .in_place = (i / COLLECTIVES + team->world) % 2 != 0,

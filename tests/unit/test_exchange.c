@@ -208,16 +208,9 @@ static void check_scan_of(const struct pccl_plan *plan, const struct job *jobs, 
     const size_t bytes = plan->count * plan->element_bytes;
     uint8_t *expected = malloc(bytes);
     const void *parts[RANKS_MOST];
-    struct pccl_plan folded = *plan;
-    folded.seat.ranks = count;
     for (uint32_t i = 0; i < plan->seat.ranks; i++)
         parts[world_position(plan->seat.ranks, i)] = contribution(plan, &jobs[i], whole);
-    if (count == 0)
-        pccl_fill_identity(plan->datatype, plan->reduction, plan->count, expected);
-    else if (!is_narrow(plan->datatype))
-        pccl_reduce_all(plan->datatype, plan->reduction, parts, count, plan->count, expected);
-    for (size_t i = 0; count > 0 && is_narrow(plan->datatype) && i < plan->count; i++)
-        fold_narrow(&folded, parts, i, expected);
+    reduce_elements(&datatypes[plan->datatype], (pcclRedOp_t)plan->reduction, parts, count, plan->count, expected);
     assert_memory_equal(jobs[rank].result, expected, bytes);
     for (uint32_t i = 0; i < plan->seat.ranks; i++)
         free((void *)(uintptr_t)parts[i]);
@@ -423,8 +416,8 @@ TEST(every_codec_type_and_operation)
 /* The i-th scaled codec of all, for the i-th data type that it packs. */
 static void use_scaled(struct pccl_descriptor *descriptor, unsigned i)
 {
-    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_F16, PCCL_BF16};
-    descriptor->datatype = (uint8_t)datatypes[i % 3];
+    static const enum pccl_datatype types[] = {PCCL_F32, PCCL_F16, PCCL_BF16};
+    descriptor->datatype = (uint8_t)types[i % 3];
     descriptor->codec = (uint8_t)(PCCL_PACKING_SCALED + i % PCCL_SCALED_FORMATS);
     descriptor->codec_datatype = 0;
     descriptor->codec_scale = i / 2 % PCCL_SCALED_SCALES;
@@ -465,7 +458,7 @@ TEST(every_shape)
 /* Floats of 8 and 16 bits, with every number of peers: short and long paths, one group and several. */
 TEST(narrow_floats_are_rounded_once)
 {
-    static const enum pccl_datatype datatypes[] = {PCCL_BF16, PCCL_F16, PCCL_F8_E4M3FN, PCCL_F8_E5M2};
+    static const enum pccl_datatype types[] = {PCCL_BF16, PCCL_F16, PCCL_F8_E4M3FN, PCCL_F8_E5M2};
     uint64_t seed = 2500;
     for (uint32_t ranks = 2; ranks <= 8; ranks++)
         for (unsigned operation = 0; operation < PCCL_REDUCE_OPS; operation++)
@@ -477,7 +470,7 @@ TEST(narrow_floats_are_rounded_once)
                                       .direct = (variant & 1) != 0,
                                       .in_place = (variant & 2) != 0,
                                       .long_path = (variant & 8) != 0,
-                                      .descriptor = {.datatype = (uint8_t)datatypes[(variant / 4 + seed / 16) % 4],
+                                      .descriptor = {.datatype = (uint8_t)types[(variant / 4 + seed / 16) % 4],
                                                      .operation = (uint8_t)operation,
                                                      .count = 1000 + seed % 5000}};
                 if (seed % 16 == 11) /* several groups */
@@ -541,7 +534,7 @@ TEST(windows)
 /* The i-th way to carry out another collective: directly or not, in place or not, and on which path. */
 static struct trial other_trial(enum pccl_collective collective, uint32_t ranks, unsigned i, uint64_t seed)
 {
-    static const enum pccl_datatype datatypes[] = {PCCL_F32, PCCL_U8, PCCL_BF16, PCCL_F64, PCCL_I16};
+    static const enum pccl_datatype types[] = {PCCL_F32, PCCL_U8, PCCL_BF16, PCCL_F64, PCCL_I16};
     return (struct trial){.ranks = ranks,
                           .connections = 1 + (uint32_t)(seed % 3),
                           .direct = (i & 1) != 0,
@@ -549,7 +542,7 @@ static struct trial other_trial(enum pccl_collective collective, uint32_t ranks,
                           .long_path = (i & 4) != 0,
                           .short_path = (i & 4) == 0,
                           .root = (uint32_t)(seed % ranks),
-                          .descriptor = {.collective = (uint8_t)collective, .datatype = (uint8_t)datatypes[seed % 5]}};
+                          .descriptor = {.collective = (uint8_t)collective, .datatype = (uint8_t)types[seed % 5]}};
 }
 
 /* Fewer elements than ranks, and more. */

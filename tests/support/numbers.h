@@ -1,13 +1,14 @@
 /*
- * Reference results of each collective for unit/api_matrix, computed one element at a time in plain arithmetic. Uses
- * only the public headers and no kernel of the library.
+ * Elements of all data types, and their reductions, in plain arithmetic: the reference of all tests that compare
+ * results of reductions. Uses only the public headers and no kernel of the library. Little-endian machines only.
  */
-#ifndef PCCL_TESTS_UNIT_COLLECTIVES_REFERENCE_H
-#define PCCL_TESTS_UNIT_COLLECTIVES_REFERENCE_H
+#ifndef PCCL_TESTS_SUPPORT_NUMBERS_H
+#define PCCL_TESTS_SUPPORT_NUMBERS_H
 
 #include "pccl.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* ---- elements ---- */
@@ -21,7 +22,7 @@ struct datatype {
     unsigned bytes, exponent_bits, mantissa_bits, bits;
 };
 
-enum { DATATYPES = 15, OPERATORS = 9 };
+enum { DATATYPES = 15 };
 
 static const struct datatype datatypes[DATATYPES] = {
     {pcclUint8, UNSIGNED, 1, 0, 0, 8},   {pcclInt8, SIGNED, 1, 0, 0, 8},       {pcclInt16, SIGNED, 2, 0, 0, 16},
@@ -31,55 +32,86 @@ static const struct datatype datatypes[DATATYPES] = {
     {pcclBool, TRUTH, 1, 0, 0, 8},       {pcclFloat8E4M3FN, REAL, 1, 4, 3, 4}, {pcclFloat8E5M2, REAL, 1, 5, 2, 3},
 };
 
-static const pcclRedOp_t operators[OPERATORS] = {pcclSum, pcclAvg, pcclProd, pcclMax,      pcclMin,
-                                                 pcclAnd, pcclOr,  pcclXor,  pcclPremulSum};
-
 /* An element of any type: of the type REAL its value, of others its bits, extended to 64 by its sign if it has one. */
 union number {
     uint64_t whole;
     double real;
 };
 
-static inline union number number_of_int(enum family family, int value)
+static inline double value_of(const struct datatype *type, union number number)
 {
-    return family == REAL ? (union number){.real = value} : (union number){.whole = (uint64_t)(int64_t)value};
+    return type->family == REAL ? number.real : (double)(int64_t)number.whole;
 }
 
 static inline int bias_of(const struct datatype *type) { return (1 << (type->exponent_bits - 1)) - 1; }
 
-/* Rounds a finite value, or an infinity of a type that has them, to the nearest of the type, ties to even. */
+/* Bits of the exponent: the infinity of a type that has one, and the first NaN of the others. */
+static inline uint64_t top_of(const struct datatype *type)
+{
+    return ((UINT64_C(1) << type->exponent_bits) - 1) << type->mantissa_bits;
+}
+
+/*
+ * Rounds a value to the nearest of the type, ties to even. Larger values become infinity or, without infinity, the
+ * largest number. Each type has one NaN that reductions result in.
+ */
 static inline uint64_t bits_of_real(const struct datatype *type, double value)
 {
     const int mantissa = (int)type->mantissa_bits, least = 1 - bias_of(type);
+    const uint64_t most = type->id == pcclFloat8E4M3FN ? 0x7e : top_of(type);
     const uint64_t sign = (uint64_t)(signbit(value) != 0) << (type->exponent_bits + type->mantissa_bits);
+    const float single = (float)value;
+    uint64_t native = 0;
     int exponent = 0;
+    if (isnan(value))
+        return type->bytes == 1 ? 0x7f : top_of(type) | UINT64_C(1) << (mantissa - 1);
     if (isinf(value))
-        return sign | ((UINT64_C(1) << type->exponent_bits) - 1) << mantissa;
+        return sign | most;
+    if (type->bytes >= 4) { /* types of C */
+        memcpy(&native, type->bytes == 4 ? (const void *)&single : &value, type->bytes);
+        return native;
+    }
     (void)frexp(value, &exponent);
     exponent = value == 0 || exponent - 1 < least ? least : exponent - 1;
     const uint64_t steps = (uint64_t)nearbyint(ldexp(fabs(value), mantissa - exponent)); /* with the leading 1 */
-    return sign | (((uint64_t)(exponent - least) << mantissa) + steps);
+    const uint64_t bits = ((uint64_t)(exponent - least) << mantissa) + steps;
+    return sign | (bits < most ? bits : most);
 }
 
 static inline double real_of_bits(const struct datatype *type, uint64_t bits)
 {
     const unsigned mantissa = type->mantissa_bits;
+    float single;
+    double native;
+    memcpy(&single, &bits, sizeof single);
+    memcpy(&native, &bits, sizeof native);
+    if (type->bytes >= 4)
+        return type->bytes == 4 ? (double)single : native;
     const uint64_t exponent = bits >> mantissa & ((UINT64_C(1) << type->exponent_bits) - 1);
     const uint64_t fraction = bits & ((UINT64_C(1) << mantissa) - 1);
     const double size = exponent == 0 ? (double)fraction : (double)(fraction + (UINT64_C(1) << mantissa));
-    const double value = ldexp(size, (exponent == 0 ? 1 : (int)exponent) - bias_of(type) - (int)mantissa);
+    double value = ldexp(size, (exponent == 0 ? 1 : (int)exponent) - bias_of(type) - (int)mantissa);
+    if (type->id == pcclFloat8E4M3FN ? (bits & 0x7f) == 0x7f : exponent << mantissa == top_of(type))
+        value = fraction == 0 ? INFINITY : NAN;
     return bits >> (mantissa + type->exponent_bits) & 1 ? -value : value;
 }
 
 static inline union number read_number(const struct datatype *type, const void *at)
 {
     uint64_t bits = 0;
-    memcpy(&bits, at, type->bytes); /* little-endian */
+    memcpy(&bits, at, type->bytes);
     if (type->family == REAL)
         return (union number){.real = real_of_bits(type, bits)};
     if (type->family == SIGNED && type->bytes < 8 && bits >> (8 * type->bytes - 1) & 1)
         bits |= ~UINT64_C(0) << 8 * type->bytes;
     return (union number){.whole = type->family == TRUTH ? bits != 0 : bits};
+}
+
+/* Integers wrap to the range of the type. */
+static inline union number number_of(const struct datatype *type, double value)
+{
+    const int64_t whole = type->family == REAL ? 0 : (int64_t)value;
+    return type->family == REAL ? (union number){.real = value} : read_number(type, &whole);
 }
 
 static inline void write_number(const struct datatype *type, union number number, void *at)
@@ -102,9 +134,28 @@ static inline bool fits(const struct datatype *type, pcclRedOp_t op)
     }
 }
 
+/* Rounds a step of a reduction: the types of up to 32 bits are reduced in single precision. */
+static inline double round_step(const struct datatype *type, double value)
+{
+    return type->bytes == 8 ? value : (double)(float)value;
+}
+
+/* NaN wins, -0 is below +0. */
+static inline double greater_of(double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return NAN;
+    return a > b || (a == b && !signbit(a)) ? a : b;
+}
+
 static inline double reduce_reals(pcclRedOp_t op, double a, double b)
 {
-    return op == pcclProd ? a * b : op == pcclMax ? (a > b ? a : b) : op == pcclMin ? (a < b ? a : b) : a + b;
+    switch (op) {
+    case pcclProd: return a * b;
+    case pcclMax: return greater_of(a, b);
+    case pcclMin: return -greater_of(-a, -b);
+    default: return a + b;
+    }
 }
 
 static inline uint64_t reduce_truths(pcclRedOp_t op, uint64_t a, uint64_t b)
@@ -137,11 +188,11 @@ static inline union number identity_of(const struct datatype *type, pcclRedOp_t 
     if (type->family == TRUTH)
         return (union number){.whole = op == pcclProd || op == pcclMin || op == pcclAnd};
     switch (op) {
-    case pcclProd: return number_of_int(type->family, 1);
+    case pcclProd: return number_of(type, 1);
     case pcclAnd: return (union number){.whole = ones};
     case pcclMax: return (union number){.whole = type->family == SIGNED ? 0 - top : 0};
     case pcclMin: return (union number){.whole = type->family == SIGNED ? top - 1 : ones};
-    default: return number_of_int(type->family, 0);
+    default: return number_of(type, 0);
     }
 }
 
@@ -149,7 +200,7 @@ static inline union number identity_of(const struct datatype *type, pcclRedOp_t 
 static inline union number average(const struct datatype *type, union number sum, unsigned count)
 {
     if (type->family == REAL)
-        return (union number){.real = sum.real / count};
+        return (union number){.real = round_step(type, sum.real / count)};
     write_number(type, sum, &sum);
     sum = read_number(type, &sum);
     return (union number){.whole = type->family == SIGNED ? (uint64_t)((int64_t)sum.whole / (int64_t)count)
@@ -162,7 +213,7 @@ static inline union number reduce_numbers(const struct datatype *type, pcclRedOp
     union number result = count > 0 ? given[0] : identity_of(type, op);
     for (unsigned i = 1; i < count; i++) {
         if (type->family == REAL)
-            result.real = reduce_reals(op, result.real, given[i].real);
+            result.real = round_step(type, reduce_reals(op, result.real, given[i].real));
         else
             result.whole = type->family == TRUTH ? reduce_truths(op, result.whole, given[i].whole)
                                                  : reduce_wholes(type->family, op, result.whole, given[i].whole);
@@ -170,57 +221,33 @@ static inline union number reduce_numbers(const struct datatype *type, pcclRedOp
     return op == pcclAvg ? average(type, result, count) : result;
 }
 
-/* ---- collectives ---- */
-
-enum size { NOTHING, ONE_PART, PART_FOR_EACH }; /* size of a peer's buffer */
-
-struct collective {
-    const char *name;
-    pcclCollective_t id;
-    enum size gives, gets;
-    bool root_gives, root_gets; /* only the root */
-    bool reduces, has_codec;
-};
-
-enum { COLLECTIVES = 11 };
-
-/* A new collective of elements gets a row here, a case in source_of and one in unit/api_matrix' launch. */
-static const struct collective collectives[COLLECTIVES] = {
-    {"all-reduce", pcclCollectiveAllReduce, ONE_PART, ONE_PART, false, false, true, true},
-    {"broadcast", pcclCollectiveBroadcast, ONE_PART, ONE_PART, true, false, false, true},
-    {"all-gather", pcclCollectiveAllGather, ONE_PART, PART_FOR_EACH, false, false, false, true},
-    {"reduce-scatter", pcclCollectiveReduceScatter, PART_FOR_EACH, ONE_PART, false, false, true, true},
-    {"reduce", pcclCollectiveReduce, ONE_PART, ONE_PART, false, true, true, true},
-    {"gather", pcclCollectiveGather, ONE_PART, PART_FOR_EACH, false, true, false, true},
-    {"scatter", pcclCollectiveScatter, PART_FOR_EACH, ONE_PART, true, false, false, true},
-    {"all-to-all", pcclCollectiveAllToAll, PART_FOR_EACH, PART_FOR_EACH, false, false, false, true},
-    {"exclusive scan", pcclCollectiveExclusiveScan, ONE_PART, ONE_PART, false, false, true, false},
-    {"inclusive scan", pcclCollectiveInclusiveScan, ONE_PART, ONE_PART, false, false, true, false},
-    {"barrier", pcclCollectiveBarrier, NOTHING, NOTHING, false, false, false, false},
-};
-
-/* The elements that make element `at` of a rank's result: of ranks from `first` on, `ranks` of them, the one at `at`.
- */
-struct source {
-    uint32_t first, ranks;
-    size_t at;
-};
-
-/* share_first: of a reduce-scatter, where the rank's share begins. */
-static inline struct source source_of(pcclCollective_t id, uint32_t world, uint32_t root, size_t count, uint32_t rank,
-                                      size_t share_first, size_t at)
+/* The operand of a premultiplied sum. */
+static inline union number scale_number(const struct datatype *type, union number number, double factor)
 {
-    const uint32_t part = count > 0 ? (uint32_t)(at / count) : 0;
-    switch (id) {
-    case pcclCollectiveReduceScatter: return (struct source){0, world, share_first + at};
-    case pcclCollectiveExclusiveScan: return (struct source){0, rank, at};
-    case pcclCollectiveInclusiveScan: return (struct source){0, rank + 1, at};
-    case pcclCollectiveBroadcast: return (struct source){root, 1, at};
-    case pcclCollectiveScatter: return (struct source){root, 1, rank * count + at};
-    case pcclCollectiveAllGather:
-    case pcclCollectiveGather: return (struct source){part, 1, at % count};
-    case pcclCollectiveAllToAll: return (struct source){part, 1, rank * count + at % count};
-    default: return (struct source){0, world, at}; /* an all-reduce, a reduce */
+    const uint64_t bits = bits_of_real(type, round_step(type, number.real * round_step(type, factor)));
+    return read_number(type, &bits);
+}
+
+/* ---- buffers ---- */
+
+static inline void scale_elements(const struct datatype *type, void *elements, size_t count, double factor)
+{
+    for (uint8_t *at = elements, *end = at + count * type->bytes; at < end; at += type->bytes)
+        write_number(type, scale_number(type, read_number(type, at), factor), at);
+}
+
+enum { PARTS_MAX = 32 };
+
+/* Reduces buffers in their order, rounding the result once. The result may be one of them; of no buffers, the identity.
+ */
+static inline void reduce_elements(const struct datatype *type, pcclRedOp_t op, const void *const *parts,
+                                   unsigned count, size_t elements, void *result)
+{
+    union number given[PARTS_MAX];
+    for (size_t at = 0; at < elements * type->bytes; at += type->bytes) {
+        for (unsigned i = 0; i < count; i++)
+            given[i] = read_number(type, (const uint8_t *)parts[i] + at);
+        write_number(type, reduce_numbers(type, op, given, count), (uint8_t *)result + at);
     }
 }
 
