@@ -1,5 +1,10 @@
 """Tests of the other tests' helpers."""
 
+import os
+import select
+import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import FIRST_COMPLETED, wait
 
@@ -51,3 +56,44 @@ def test_calls_that_do_not_end_hide_no_error(monkeypatch):
     with pytest.raises(AssertionError, match="1 of 2 calls have not ended"):
         support.parallel([never.wait, int])
     never.set()
+
+
+ENDS = """
+import os, signal, sys, time
+def test_success(): assert len(os.listdir("/proc/self/task")) == 1 and "given" in os.environ
+def test_failure(): assert False
+def test_abort(): os.abort()
+def test_waits(): print("waits", os.getpid(), flush=True); time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def forked(tmp_path):
+    """Starts a test of ENDS as ctest starts files."""
+    (tmp_path / "test_ends.py").write_text(ENDS)
+    program, options = support.TESTS / "forked.py", ["-q", "-s", "-p", "no:cacheprovider", "-c", os.devnull]
+
+    def start(name):
+        return subprocess.Popen(
+            [sys.executable, program, "pytest", *options, f"{tmp_path}/test_ends.py::test_{name}"],
+            env={**os.environ, "given": "yes"}, stdout=subprocess.PIPE, text=True,
+        )
+
+    return start
+
+
+@pytest.mark.parametrize(("name", "status"), [("success", 0), ("failure", 1), ("abort", -signal.SIGABRT)])
+def test_forks_end_as_their_tests(forked, name, status):
+    process = forked(name)
+    output, _ = process.communicate(timeout=support.DEADLINE)
+    assert process.returncode == status, output
+
+
+def test_a_fork_ends_with_its_caller(forked):
+    process = forked("waits")
+    pid = int(next(line for line in process.stdout if line.startswith("waits")).split()[1])
+    fork = os.pidfd_open(pid)
+    process.kill()
+    assert select.select([fork], [], [], support.DEADLINE)[0]
+    os.close(fork)
+    process.communicate()

@@ -44,9 +44,10 @@ def main(address: str) -> int:
 
 
 def mypy(file, cwd):
+    """Checks a file. The calls share a cache, so only the first one reads the package and the stubs of numpy."""
     return subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", str(SETTINGS), "--python-version", "3.10", "--cache-dir",
-         str(cwd / "cache"), str(file)],
+         str(cwd.parent / "cache"), str(file)],
         capture_output=True,
         text=True,
         check=False,
