@@ -18,9 +18,17 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/pcclConfigVersion.c
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pcclConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/pcclConfigVersion.cmake
     DESTINATION ${pccl_package_dir})
 
-# The prefix is found from where the file lies, so an installed tree can be moved.
-file(RELATIVE_PATH pccl_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-string(REGEX REPLACE "/$" "" pccl_pc_to_prefix ${pccl_pc_to_prefix})
+# pccl.pc finds the prefix from its own location, so an installed tree can be moved; not with an absolute folder.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(pccl_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+    file(RELATIVE_PATH pccl_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+    string(REGEX REPLACE "/$" "" pccl_pc_prefix "\${pcfiledir}/${pccl_pc_prefix}")
+endif()
+# An absolute folder replaces the prefix.
+cmake_path(APPEND pccl_pc_libdir "\${prefix}" "${CMAKE_INSTALL_LIBDIR}")
+cmake_path(APPEND pccl_pc_includedir "\${prefix}" "${CMAKE_INSTALL_INCLUDEDIR}")
+cmake_path(APPEND pccl_bin "\${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_BINDIR}")
 configure_file(cmake/pccl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pccl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
@@ -29,7 +37,7 @@ if(TARGET pccl_tool)
     # Its other names; the last one is for scripts written for PCCL 1.0.
     foreach(name IN ITEMS pccl-master pccl-perf ccoip_master)
         install(CODE "file(CREATE_LINK pccl
-            \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/${name}\" SYMBOLIC)")
+            \"\$ENV{DESTDIR}${pccl_bin}/${name}\" SYMBOLIC)")
     endforeach()
     install(FILES packaging/completions/pccl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME pccl)
     install(FILES packaging/completions/_pccl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
@@ -37,8 +45,7 @@ if(TARGET pccl_tool)
     # The service names the program where it is installed, which is known at that time only.
     install(CODE "
         file(READ \"${PROJECT_SOURCE_DIR}/packaging/systemd/pccl-master.service\" service)
-        string(REPLACE \"/usr/bin/pccl-master\" \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/pccl-master\"
-            service \"\${service}\")
+        string(REPLACE \"/usr/bin/pccl-master\" \"${pccl_bin}/pccl-master\" service \"\${service}\")
         file(WRITE \"${CMAKE_CURRENT_BINARY_DIR}/pccl-master.service\" \"\${service}\")
         file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\" TYPE FILE
             FILES \"${CMAKE_CURRENT_BINARY_DIR}/pccl-master.service\")")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # install.sh <case> <source> <build> <work>: what a stranger does with an installed PCCL, or with
 # its sources. `prefix` installs into work/prefix, by way of another folder, since an installed tree
-# may be moved; the others use it.
+# may be moved; `files`, `pkg_config`, `example` and `find_package` use it.
 set -eu
 case=$1 source=$2 build=$3 work=$4
 prefix=$work/prefix
@@ -34,6 +34,21 @@ build_consumer() {
         >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "configure"; }
     cmake --build "$place" --parallel 2 >"$work/$case.log" 2>&1 || { cat "$work/$case.log"; fail "build"; }
     run_all "$place"
+}
+
+# as_built <command>...: runs the command, which configures a build, with the flags of $build: its objects are copied from
+# there (built.sh).
+as_built() {
+    PCCL_BUILT=$build PCCL_COPIED=$work/$case.copied
+    export PCCL_BUILT PCCL_COPIED
+    : >"$PCCL_COPIED"
+    options=$(sed -n -E 's/^(CMAKE_BUILD_TYPE|CMAKE_C_FLAGS(_RELWITHDEBINFO)?|PCCL_WERROR):([^=]*)=(.*)$/-D\1=\4/p' "$build/CMakeCache.txt")
+    old_separators=$IFS
+    IFS='
+'
+    # shellcheck disable=SC2086 # one option a line
+    "$@" -G Ninja $options -DCMAKE_C_COMPILER_LAUNCHER="$source/tests/install/built.sh"
+    IFS=$old_separators
 }
 
 case $case in
@@ -119,22 +134,31 @@ find_package | add_subdirectory)
     build_consumer "$case" "$work/$case"
     ;;
 add_subdirectory_built)
-    # With the flags of build/default: objects are copied from there (built.sh). None of them is if the commands differ
-    # because a flag of one project reached the other.
-    PCCL_BUILT=$build PCCL_COPIED=$work/copied
-    export PCCL_BUILT PCCL_COPIED
-    : >"$PCCL_COPIED"
-    options=$(sed -n -E 's/^(CMAKE_BUILD_TYPE|CMAKE_C_FLAGS(_RELWITHDEBINFO)?|PCCL_WERROR):([^=]*)=(.*)$/-D\1=\4/p' "$build/CMakeCache.txt")
-    old_separators=$IFS
-    IFS='
-'
-    # shellcheck disable=SC2086 # one option a line
-    build_consumer add_subdirectory "$work/add_subdirectory_built" -G Ninja $options \
-        -DCMAKE_C_COMPILER_LAUNCHER="$source/tests/install/built.sh"
-    IFS=$old_separators
+    # No object is copied if the commands differ because a flag of one project reached the other.
+    as_built build_consumer add_subdirectory "$work/add_subdirectory_built"
     compiled=$(grep -o '"file": ".*/src/[a-z]*/[a-z0-9_]*\.c"' "$build/compile_commands.json" | sort -u | wc -l)
     copied=$(wc -l <"$PCCL_COPIED")
     [ "$copied" -eq "$compiled" ] || fail "the commands of $copied of $compiled sources are those of $build"
+    ;;
+absolute)
+    # The folders of an installation may be absolute paths outside the prefix. CMake allows no headers in the sources.
+    place=$(mktemp -d)
+    trap 'rm -r "$place"' EXIT
+    rm -rf "$work/absolute"
+    as_built cmake -S "$source" -B "$work/absolute" -DPCCL_BUILD_TESTS=OFF -DCMAKE_INSTALL_PREFIX="$place/prefix" \
+        -DCMAKE_INSTALL_LIBDIR="$place/libraries" -DCMAKE_INSTALL_INCLUDEDIR="$place/headers" \
+        -DCMAKE_INSTALL_BINDIR="$place/programs" >"$work/absolute.log"
+    cmake --build "$work/absolute" --parallel 2 >"$work/absolute.log"
+    cmake --install "$work/absolute" >"$work/absolute.log"
+    PKG_CONFIG_PATH=$place/libraries/pkgconfig
+    export PKG_CONFIG_PATH
+    [ "$(pkg-config --variable=prefix pccl)" = "$place/prefix" ] || fail "pccl.pc has another prefix than $place/prefix"
+    # shellcheck disable=SC2046 # the flags are words
+    $CC "$source/tests/install/consumer.c" -o "$place/consumer" $(pkg-config --cflags --libs pccl)
+    LD_LIBRARY_PATH=$place/libraries "$place/consumer"
+    "$place/programs/ccoip_master" --help >/dev/null || fail "ccoip_master is not a link to pccl"
+    grep -q "^ExecStart=$place/programs/pccl-master" "$place/prefix/lib/systemd/system/pccl-master.service" ||
+        fail "the service does not name the installed program"
     ;;
 *)
     fail "no such case"
