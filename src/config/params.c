@@ -8,7 +8,9 @@
 #include "core/token.h"
 #include "log/logger.h"
 
+#ifndef environ /* a macro of <stdlib.h> on Windows */
 extern char **environ;
+#endif
 
 enum kind { U32, SWITCH, LEVEL, TEXT, SECRET, HOST, HOSTS };
 enum scope { COMMUNICATOR = pcclParameterCommunicator, MASTER = pcclParameterMaster, PROCESS = pcclParameterProcess };

@@ -3,6 +3,7 @@
 #include "os/fork.h"
 #include "os/native.h"
 
+#include <limits.h>
 #include <mstcpip.h>
 #include <string.h>
 
