@@ -57,7 +57,14 @@ static void do_fork(struct command *command)
 }
 #endif
 
-static void do_nothing(struct command *command) { answer_only(command, pcclSuccess); }
+/* Answers with the number of this process, which in Wine is not its number on Linux. */
+static void do_ping(struct command *command)
+{
+    struct line line;
+    answer(command, &line, pcclSuccess);
+    add(&line, ",\"pid\":%d", (int)getpid());
+    end_line(&line);
+}
 
 static const struct {
     const char *verb;
@@ -70,7 +77,7 @@ static const struct {
 #ifndef _WIN32
     {"fork", do_fork},
 #endif
-    {"ping", do_nothing},  {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
+    {"ping", do_ping},     {"test", do_test},         {"abort", do_abort},       {"churn", do_churn},
     {"flood", do_flood},   {"state", do_state},       {"poke", do_poke},         {"digests", do_digests},
     {"sync", do_sync},     {"train", do_train},       {"optimize", do_optimize}, {"topology", do_topology},
     {"report", do_report}, {"members", do_members},   {"collect", do_collect},   {"mixed", do_mixed},

@@ -73,10 +73,9 @@ class Churn:
         if len(times) == 4:
             self.step_ms = 0.5 * self.step_ms + 0.5 * (times[-1] - times[0]) / 3000
 
-    def kill(self, count):
+    def kill(self, victims):
         """Kills peers at a random moment of the next two steps; then the survivors must make a successful step."""
         time.sleep(self.random.uniform(0, 2 * self.step_ms) / 1000)  # a random moment, as part of the test
-        victims = self.random.sample(list(self.loops), count)
         since_us = [victim.kill() for victim in victims][0]
         for victim in victims:
             self.dead[victim] = self.loops.pop(victim)
@@ -102,6 +101,15 @@ class Churn:
             victim.end(harness.DEADLINE)
 
     # ---- the check
+
+    def report(self):
+        """Checks the steps of all peers. Returns what was compared, and how long the survivors took."""
+        steps, operations = self.collect()
+        return (
+            f"operations failed by {len(self.error_ms)} of them; {steps} steps of {operations} operations compared\n"
+            "ms, median / 99 % / most: "
+            f"{summary('to the error', self.error_ms)}; {summary('to a good step', self.good_ms)}"
+        )
 
     def collect(self):
         """Checks every step of all peers, including killed ones. Returns the number of steps and of operations."""
@@ -142,17 +150,13 @@ def churn(run, least, seed):
     while len(rig.dead) < least:
         rig.fill(rig.random.randint(2, PEERS_MAX))
         rig.settle()
-        rig.kill(2 if len(rig.loops) > 3 and rig.random.random() < 0.15 else 1)
+        count = 2 if len(rig.loops) > 3 and rig.random.random() < 0.15 else 1
+        rig.kill(rig.random.sample(list(rig.loops), count))
     rig.fill(2)  # one peer alone makes no step
     rig.settle()
     kills = len(rig.dead)
     kill_all(rig.loops, rig.dead)
-    steps, operations = rig.collect()
-    say(
-        f"{kills} kills in {time.monotonic() - start:.0f} s; operations failed by {len(rig.error_ms)} of them; "
-        f"{steps} steps of {operations} operations compared"
-    )
-    say(f"ms, median / 99 % / most: {summary('to the error', rig.error_ms)}; {summary('to a good step', rig.good_ms)}")
+    say(f"{kills} kills in {time.monotonic() - start:.0f} s; {rig.report()}")
 
 
 Name = collections.namedtuple("Name", "name")  # stands in for a peer
