@@ -3,6 +3,7 @@
  * PCCL 1.0, through a link, it runs that command.
  */
 #include "commands.h"
+#include "help.h"
 #include "master/status.h"
 #include "master/token.h"
 #include "system/process.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_USAGE = 2, NAME_MAX_BYTES = 16, TYPOS_MAX = 2 };
+enum { EXIT_USAGE = 2 };
 
 static int print_version(int argc, char **argv);
 
@@ -88,44 +89,15 @@ static const struct command *find_called(const char *path)
     return length > 5 && memcmp(name, "pccl-", 5) == 0 ? find_command(name + 5, length - 5) : NULL;
 }
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
-
-/* Returns the number of letters to insert, remove or replace, or of neighbours to swap, to get from one to the other.
- */
-static size_t count_typos(const char *a, const char *b)
-{
-    size_t cost[NAME_MAX_BYTES + 1][NAME_MAX_BYTES + 1];
-    size_t a_bytes = strlen(a), b_bytes = strlen(b);
-    if (a_bytes > NAME_MAX_BYTES || b_bytes > NAME_MAX_BYTES)
-        return NAME_MAX_BYTES;
-    for (size_t i = 0; i <= a_bytes; i++) {
-        for (size_t j = 0; j <= b_bytes; j++) {
-            if (i == 0 || j == 0) {
-                cost[i][j] = i + j;
-                continue;
-            }
-            cost[i][j] = least(least(cost[i - 1][j], cost[i][j - 1]) + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                cost[i][j] = least(cost[i][j], cost[i - 2][j - 2] + 1);
-        }
-    }
-    return cost[a_bytes][b_bytes];
-}
-
 static int reject(const char *name)
 {
-    const struct command *closest = NULL;
-    size_t fewest = TYPOS_MAX + 1;
-    for (size_t i = 0; i < PCCL_COUNT_OF(commands); i++) {
-        size_t typos = count_typos(name, commands[i].name);
-        if (typos < fewest) {
-            fewest = typos;
-            closest = &commands[i];
-        }
-    }
+    const char *names[PCCL_COUNT_OF(commands)];
+    for (size_t i = 0; i < PCCL_COUNT_OF(commands); i++)
+        names[i] = commands[i].name;
+    const char *closest = help_closest(name, names, PCCL_COUNT_OF(names));
     (void)fprintf(stderr, "pccl: unknown command '%.200s'", name);
     if (closest != NULL)
-        (void)fprintf(stderr, "; did you mean '%s'?", closest->name);
+        (void)fprintf(stderr, "; did you mean '%s'?", closest);
     (void)fprintf(stderr, "\nTry 'pccl --help'.\n");
     return EXIT_USAGE;
 }

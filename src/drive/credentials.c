@@ -305,6 +305,9 @@ static enum pccl_status use_certificates(const struct pccl_params *params, const
     return status == PCCL_OK ? open_tokens(credentials, NULL, reason) : status;
 }
 
+static const char masters_names[] =
+    "master_tls_cert, master_tls_key and master_tls_ca (--tls-cert, --tls-key, --tls-ca)";
+
 static enum pccl_status make_pages_keys(const struct pccl_params *params, struct pccl_credentials *credentials,
                                         struct pccl_text *reason)
 {
@@ -312,7 +315,7 @@ static enum pccl_status make_pages_keys(const struct pccl_params *params, struct
     bool exists, own = params->http_cert[0] || params->http_key[0];
     enum pccl_status status =
         name_pem(own ? params->http_cert : params->master_tls_cert, own ? params->http_key : params->master_tls_key,
-                 NULL, "http_cert and http_key", &pem, &exists, reason);
+                 NULL, own ? "http_cert and http_key" : masters_names, &pem, &exists, reason);
     if (status != PCCL_OK || !exists || !params->http[0])
         return status;
     credentials->pages = pccl_keys_of_files(pccl_heap(), &pem, PCCL_CERTIFICATE_OF_PAGES, reason);
@@ -326,8 +329,8 @@ static enum pccl_status make_control_keys(const struct pccl_params *params, stru
     struct pccl_token token;
     struct pccl_pem pem;
     bool shared = has_shared(), has_pem, off = strcmp(params->encryption, "off") == 0;
-    if (name_pem(params->master_tls_cert, params->master_tls_key, params->master_tls_ca,
-                 "master_tls_cert, master_tls_key and master_tls_ca", &pem, &has_pem, reason) != PCCL_OK)
+    if (name_pem(params->master_tls_cert, params->master_tls_key, params->master_tls_ca, masters_names, &pem, &has_pem,
+                 reason) != PCCL_OK)
         return PCCL_ARGUMENT;
     if (has_pem && !off)
         return use_certificates(params, &pem, credentials, reason);

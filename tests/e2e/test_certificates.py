@@ -136,7 +136,8 @@ def test_settings(run):
         ["openssl", "pkey", "-in", key, "-out", locked, "-aes256", "-passout", "pass:secret"], check=True, timeout=60
     )
     for arguments, words in (
-        (whole[:4], "must be set together"),
+        (whole[:4], "(--tls-cert, --tls-key, --tls-ca) must be set together"),
+        (whole[:2], "(--tls-cert, --tls-key, --tls-ca) must be set together"),
         ([*whole, "--token-file", f"{authority.folder}/run.token"], "set only one of them"),
         (["--tls-cert", "nowhere.crt", *whole[2:]], "nowhere.crt: no such file"),
         ([*whole[:2], "--tls-key", other_key, *whole[4:]], "key values mismatch"),

@@ -164,7 +164,8 @@ def test_settings_take_effect(run):
 
 WRONG_FLAGS = {
     ("--frobnicate",): "unknown argument: --frobnicate",
-    ("--listenx=1",): "unknown argument",
+    ("--listenx=1",): "unknown argument: --listenx=1; did you mean '--listen'?",
+    ("--tls-cret", "x"): "unknown argument: --tls-cret; did you mean '--tls-cert'?",
     ("extra",): "unknown argument: extra",
     ("--listen",): "missing value after: --listen",
     ("--listen", "1.2.3.4:99999"): "is not an address",

@@ -35,6 +35,8 @@ def test_help(_):
     for command in ("master", "status", "token", "perf"):
         said, _ = pccl(command, "--help")
         check(said.lower().startswith("usage: pccl") and said != listed, f"{command} --help: {said}")
+        check("Examples:\n" in said, f"{command} --help has no examples")
+        check(all(len(line) <= 80 and line == line.rstrip() for line in said.split("\n")), f"{command} --help: {said}")
 
 
 def test_unknown_commands(_):

@@ -1,5 +1,6 @@
 /* pccl-master: a master as a separate process. Also installed as ccoip_master. */
 #include "commands.h"
+#include "help.h"
 #include "system/holder.h"
 #include "log_format.h"
 #include "system/notify.h"
@@ -58,57 +59,58 @@ static int end_of_output(void)
 
 static int print_help(void)
 {
-    printf(
-        "usage: pccl-master [OPTION]...\n"
-        "       pccl-master status [OPTION]... [ADDRESS]\n"
-        "       pccl-master token create|list|revoke|rotate [OPTION]...\n"
-        "\n"
-        "Runs a PCCL master until SIGTERM or SIGINT, upon which it notifies its peers and exits. On disk it keeps "
-        "only\n"
-        "its key, its tokens and a record of the active run. SIGHUP reloads its certificates.\n"
-        "\n"
-        "  --listen ADDRESS     host:port, 1.2.3.4:port or [v6]:port; may be given several times.\n"
-        "                       Default: [::]:48148, port 48148 on all addresses\n"
-        "  --token-file FILE    token that peers need to join, created with the master's key if missing; peers read "
-        "it\n"
-        "                       from PCCL_TOKEN or PCCL_TOKEN_FILE, and all connections are encrypted\n"
-        "  --state DIR          directory for the master's key, its tokens (see 'pccl-master token --help'), the\n"
-        "                       run's own token (run.token) unless --token-file is given, and a record of the\n"
-        "                       active run, so that newcomers wait for its members after a restart of the master\n"
-        "  --tls-cert FILE, --tls-key FILE, --tls-ca FILE  instead of a token: the master's certificate and key, and\n"
-        "                       the authority that signs peers' certificates; all in PEM\n"
-        "  --insecure           disables the warning about listening on non-loopback addresses without a token, and\n"
-        "                       allows plain HTTP there\n"
-        "  --config FILE        file with lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the\n"
-        "                       parameters below\n"
-        "  --http ADDRESS       same as --set http=ADDRESS: address for metrics and status over HTTP; see\n"
-        "                       'pccl-master status --help'\n"
-        "  --http-cert FILE, --http-key FILE  certificate and key in PEM for HTTPS on non-loopback addresses; clients\n"
-        "                       need a token with the role observe or admin, or the one in --admin-token-file\n"
-        "  --admin-token-file FILE  file with a token that allows draining and expelling peers over HTTP\n"
-        "  --slow-peer warn|expel  action for a peer that repeatedly makes the others wait; expel: removes it and\n"
-        "                       refuses it for a while\n"
-        "  --slow-peer-limit SECONDS  time for which a peer must be slow before it is expelled\n"
-        "  --set NAME=VALUE     sets a parameter, or idle_exit_ms: time without peers after which the master\n"
-        "                       exits; 0: never\n"
-        "  --log-level LEVEL    same as --set log_level=LEVEL\n"
-        "  --log-format FORMAT  text, logfmt or json, one line for each event on standard error\n"
-        "  --listen-address, --option  aliases of --listen and --set\n"
-        "  --check-config       checks all settings and exits\n"
-        "  --print-config       prints the effective settings and their origins as a configuration file, and exits\n"
-        "  --help, --version    prints this text or the version, and exits\n"
-        "\n"
-        "The command line overrides the environment, which overrides the configuration file.\n"
-        "\n"
-        "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT,\n"
-        "PCCL_IDLE_EXIT_MS):\n");
+    static const struct help_row rows[] = {
+        {NULL, "usage: pccl-master [OPTION]...\n       pccl-master status [OPTION]... [ADDRESS]\n       pccl-master "
+               "token create|list|revoke|rotate [OPTION]..."},
+        {NULL, "Runs a PCCL master until SIGTERM or SIGINT, upon which it notifies its peers and exits. On disk it "
+               "keeps only its key, its tokens and a record of the active run. SIGHUP reloads its certificates."},
+        {"--listen ADDRESS", "host:port, 1.2.3.4:port or [v6]:port; may be given several times. Default: [::]:48148, "
+                             "port 48148 on all addresses"},
+        {"--token-file FILE", "token that peers need to join, created with the master's key if missing; peers read it "
+                              "from PCCL_TOKEN or PCCL_TOKEN_FILE, and all connections are encrypted"},
+        {"--state DIR", "directory for the master's key, its tokens (see 'pccl-master token --help'), the run's own "
+                        "token (run.token) unless --token-file is given, and a record of the active run, so that "
+                        "newcomers wait for its members after a restart of the master"},
+        {"--tls-cert FILE, --tls-key FILE, --tls-ca FILE", "instead of a token: the master's certificate and key, and "
+                                                           "the authority that signs peers' certificates; all in PEM"},
+        {"--insecure",
+         "disables the warning about listening on non-loopback addresses without a token, and allows plain HTTP there"},
+        {"--config FILE",
+         "file with lines 'key = value'; the keys are listen, log_format, idle_exit_ms and the parameters below"},
+        {"--http ADDRESS",
+         "same as --set http=ADDRESS: address for metrics and status over HTTP; see 'pccl-master status --help'"},
+        {"--http-cert FILE, --http-key FILE",
+         "certificate and key in PEM for HTTPS on non-loopback addresses; clients need a token with the role observe "
+         "or admin, or the one in --admin-token-file"},
+        {"--admin-token-file FILE", "file with a token that allows draining and expelling peers over HTTP"},
+        {"--slow-peer warn|expel",
+         "action for a peer that repeatedly makes the others wait; expel: removes it and refuses it for a while"},
+        {"--slow-peer-limit SECONDS", "time for which a peer must be slow before it is expelled"},
+        {"--set NAME=VALUE",
+         "sets a parameter, or idle_exit_ms: time without peers after which the master exits; 0: never"},
+        {"--log-level LEVEL", "same as --set log_level=LEVEL"},
+        {"--log-format FORMAT", "text, logfmt or json, one line for each event on standard error"},
+        {"--listen-address, --option", "aliases of --listen and --set"},
+        {"--check-config", "checks all settings and exits"},
+        {"--print-config", "prints the effective settings and their origins as a configuration file, and exits"},
+        {"--help, --version", "prints this text or the version, and exits"},
+        {NULL, "The command line overrides the environment, which overrides the configuration file."},
+        {NULL, "Examples:\n  pccl master --token-file run.token          peers join with PCCL_TOKEN_FILE\n  pccl "
+               "master --state /var/lib/pccl --http 127.0.0.1\n  pccl master --config master.conf --check-config"},
+        {NULL, "Parameters, with their environment variable and default (also: PCCL_LISTEN, PCCL_LOG_FORMAT, "
+               "PCCL_IDLE_EXIT_MS):"},
+    };
+    help_print(rows, PCCL_COUNT_OF(rows));
     for (size_t i = 0; i < pcclGetParameterCount(); i++) {
         pcclParameterInfo_t info = PCCL_PARAMETER_INFO_INIT;
-        if (pcclGetParameterInfo(i, &info) == pcclSuccess && info.scope != pcclParameterCommunicator)
-            printf("  %-30s %-36s %8s  %s\n", info.name, info.env,
-                   i == PCCL_PARAM_log_level ? "INFO" : info.default_value, info.help);
+        char term[128];
+        if (pcclGetParameterInfo(i, &info) != pcclSuccess || info.scope == pcclParameterCommunicator)
+            continue;
+        const char *value = i == PCCL_PARAM_log_level ? "INFO" : info.default_value;
+        (void)snprintf(term, sizeof term, "%-19s %-*s%s", info.name, value[0] != '\0' ? 32 : 0, info.env, value);
+        help_print_row(term, info.help);
     }
-    printf("\nexit status: 0 terminated by a signal, or done; 1 failure; 2 wrong usage or configuration\n");
+    printf("\nexit status: 0 terminated by a signal, or done; 1 failure; 2 wrong usage or\nconfiguration\n");
     return end_of_output();
 }
 
@@ -172,6 +174,23 @@ static const struct {
     {"--config", NULL},
 };
 
+/* Reports an unknown argument, with the flag that it was probably meant to be. */
+static int reject(const char *argument)
+{
+    enum { VALUED = sizeof valued / sizeof *valued };
+    static const char *const others[] = {"--help", "--version", "--check-config", "--print-config", "--insecure"};
+    const char *names[VALUED + PCCL_COUNT_OF(others)];
+    struct settings_problem problem;
+    char flag[32];
+    for (size_t i = 0; i < PCCL_COUNT_OF(names); i++)
+        names[i] = i < VALUED ? valued[i].flag : others[i - VALUED];
+    (void)snprintf(flag, sizeof flag, "%.*s", (int)strcspn(argument, "="), argument);
+    const char *closest = help_closest(flag, names, PCCL_COUNT_OF(names));
+    settings_explain(&problem, "unknown argument: %.200s%s%s%s", argument, closest ? "; did you mean '" : "",
+                     closest ? closest : "", closest ? "'?" : "");
+    return usage_error(problem.words);
+}
+
 static int take_valued(struct command *command, const char *flag, const char *name, const char *value)
 {
     if (name)
@@ -213,7 +232,7 @@ static int parse(struct command *command, int argc, char **argv)
             }
         }
         if (flag == PCCL_COUNT_OF(valued))
-            return usage_error_about("unknown argument", argument);
+            return reject(argument);
         if (!value && ++i == argc)
             return usage_error_about("missing value after", argument);
         int status = take_valued(command, valued[flag].flag, valued[flag].name, value ? value : argv[i]);

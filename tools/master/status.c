@@ -1,5 +1,7 @@
 #include "status.h"
 
+#include "help.h"
+
 #include "drive/master_server.h"
 #include "net/heap.h"
 #include "net/secure.h"
@@ -227,24 +229,25 @@ static const char *ask(struct question *question)
 
 static int print_help(void)
 {
-    printf("usage: pccl-master status [--json | --watch] [OPTION]... [ADDRESS | https://ADDRESS]\n"
-           "\n"
-           "Prints the state of a running master: the peers with their state and last contact, the pending calls, and\n"
-           "which peers have entered them or are missing. ADDRESS is the one given to the master's --http; default:\n"
-           "%s.\n"
-           "\n"
-           "  --json     prints the master's /status.json\n"
-           "  --watch    repeats every second until Ctrl-C; on a terminal each answer replaces the previous one\n"
-           "  --help     prints this text\n"
-           "\n"
-           "For a master that uses HTTPS (--http-cert):\n"
-           "  --token-file FILE   file that contains a token with the role observe or admin, or the admin token\n"
-           "  --ca FILE           the authority that signed the master's certificate, or the certificate itself, in\n"
-           "                      PEM; default: the system's authorities\n"
-           "  --fingerprint HEX   instead of --ca: SHA-256 of the master's certificate, which the master logs\n"
-           "\n"
-           "exit status: 0 the master answered; 1 no answer, for the printed reason; 2 wrong usage\n",
-           default_address);
+    static const struct help_row rows[] = {
+        {NULL, "usage: pccl-master status [--json | --watch] [OPTION]...\n                          [ADDRESS | "
+               "https://ADDRESS]"},
+        {NULL, "Prints the state of a running master: the peers with their state and last contact, the pending calls, "
+               "and which peers have entered them or are missing. ADDRESS is the one given to the master's --http; "
+               "default: 127.0.0.1:48180."},
+        {"--json", "prints the master's /status.json"},
+        {"--watch", "repeats every second until Ctrl-C; on a terminal each answer replaces the previous one"},
+        {"--help", "prints this text"},
+        {NULL, "For a master that uses HTTPS (--http-cert):"},
+        {"--token-file FILE", "file that contains a token with the role observe or admin, or the admin token"},
+        {"--ca FILE", "the authority that signed the master's certificate, or the certificate itself, in PEM; default: "
+                      "the system's authorities"},
+        {"--fingerprint HEX", "instead of --ca: SHA-256 of the master's certificate, which the master logs"},
+        {NULL,
+         "Examples:\n  pccl status --watch\n  pccl status --token-file observe.token --ca ca.pem https://master:48180"},
+        {NULL, "exit status: 0 the master answered; 1 no answer, for the printed reason; 2 wrong usage"},
+    };
+    help_print(rows, PCCL_COUNT_OF(rows));
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

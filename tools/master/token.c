@@ -1,5 +1,7 @@
 #include "token.h"
 
+#include "help.h"
+
 #include "ops/token_file.h"
 #include "ops/tokens.h"
 #include "os/socket.h"
@@ -30,31 +32,27 @@ static int usage_error(const char *words, const char *about)
 
 static int print_help(void)
 {
-    printf(
-        "usage: pccl-master token create [--role join|observe|admin] [--ttl TIME] [--uses N] [--label TEXT]\n"
-        "       pccl-master token list\n"
-        "       pccl-master token revoke NUMBER|LABEL\n"
-        "       pccl-master token rotate [--keep TIME]\n"
-        "\n"
-        "Creates, lists and revokes tokens of the running master with this state directory, and replaces the run's "
-        "own\n"
-        "token.\n"
-        "\n"
-        "  --state DIR    state directory of the master; default: PCCL_MASTER_STATE\n"
-        "  --role ROLE    join (the default): to join as a peer; over HTTPS, observe: to read; admin: to read and act\n"
-        "  --ttl TIME     lifetime: 90s, 30m, 24h, 7d, or never; default: 30d with the role join, else never\n"
-        "  --uses N       number of peers that may join with it, at most 4096; default: unlimited\n"
-        "  --label TEXT   label that identifies it in the list and for revoke\n"
-        "  --keep TIME    time for which the previous token of the run still allows joining; default: 1h\n"
-        "\n"
-        "create prints the token, which cannot be shown again. Peers that joined with a token stay, and can return "
-        "after\n"
-        "a broken connection or a restart of the master even if the token has expired or has no uses left. revoke "
-        "removes\n"
-        "all peers that joined with it. rotate creates a new run token, writes it to the run's token file and\n"
-        "prints it; the previous token expires, but peers that joined with it stay.\n"
-        "\n"
-        "exit status: 0 done; 1 failure, with the printed reason; 2 wrong usage\n");
+    static const struct help_row rows[] = {
+        {NULL, "usage: pccl-master token create [--role join|observe|admin] [--ttl TIME]\n                             "
+               "   [--uses N] [--label TEXT]\n       pccl-master token list\n       pccl-master token revoke "
+               "NUMBER|LABEL\n       pccl-master token rotate [--keep TIME]"},
+        {NULL, "Creates, lists and revokes tokens of the running master with this state directory, and replaces the "
+               "run's own token."},
+        {"--state DIR", "state directory of the master; default: PCCL_MASTER_STATE"},
+        {"--role ROLE", "join (the default): to join as a peer; over HTTPS, observe: to read; admin: to read and act"},
+        {"--ttl TIME", "lifetime: 90s, 30m, 24h, 7d, or never; default: 30d with the role join, else never"},
+        {"--uses N", "number of peers that may join with it, at most 4096; default: unlimited"},
+        {"--label TEXT", "label that identifies it in the list and for revoke"},
+        {"--keep TIME", "time for which the previous token of the run still allows joining; default: 1h"},
+        {NULL, "create prints the token, which cannot be shown again. Peers that joined with a token stay, and can "
+               "return after a broken connection or a restart of the master even if the token has expired or has no "
+               "uses left. revoke removes all peers that joined with it. rotate creates a new run token, writes it to "
+               "the run's token file and prints it; the previous token expires, but peers that joined with it stay."},
+        {NULL, "Examples:\n  pccl token create --state /var/lib/pccl --ttl 24h --uses 8 --label cluster\n  pccl token "
+               "revoke --state /var/lib/pccl cluster"},
+        {NULL, "exit status: 0 done; 1 failure, with the printed reason; 2 wrong usage"},
+    };
+    help_print(rows, PCCL_COUNT_OF(rows));
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

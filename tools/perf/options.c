@@ -1,4 +1,6 @@
 #include "options.h"
+
+#include "help.h"
 #include "kernels/reduce.h"
 
 #include <errno.h>
@@ -22,59 +24,6 @@ static const enum pccl_collective collectives[] = {
 static const char *const codecs[] = {"none", "minmax", "zps", "e4m3", "e5m2", "int4", "e3m0", "e2m1", "auto"};
 static const char *const scales[] = {"f32", "bf16", "pow2"};
 static const char *const roundings[] = {"nearest", "stochastic"};
-
-static const char help[] =
-    "Usage: pccl-perf [options]                  starts a local master and peers, measures all-reduce or\n"
-    "                                            another collective (--op)\n"
-    "       pccl-perf --connect HOST:PORT [...]  runs as one peer of a real cluster (start one on each machine)\n"
-    "       pccl-perf limit [options]            measures only plain sockets that move the same traffic\n"
-    "       pccl-perf --solve FILE [...]         only searches for a ring over the links in FILE\n"
-    "\n"
-    "  -N, --peers N          number of peers (2); with --connect, peers to wait for\n"
-    "  -b, --minbytes SIZE    smallest size (4); K, M and G are powers of 1024\n"
-    "  -e, --maxbytes SIZE    largest size (64M)\n"
-    "  -f, --stepfactor F     factor between sizes (4)\n"
-    "  -i, --stepbytes SIZE   difference between sizes; requires -f 1\n"
-    "      --sizes LIST       exact sizes in ascending order: 4,64K,1M\n"
-    "  -n, --iters N          timed operations for each size (20; fewer for very large sizes)\n"
-    "  -w, --warmup_iters N   warm-up operations for each size (5)\n"
-    "  -d, --datatype TYPE    u8 i8 i16 u16 u32 i32 u64 i64 f16 bf16 f32 f64 bool f8e4m3fn f8e5m2 (f32)\n"
-    "  -o, --op OP            all_reduce broadcast all_gather all_gather_v reduce_scatter reduce gather scatter\n"
-    "                         all_to_all gather_v scatter_v all_to_all_v send exclusive_scan inclusive_scan\n"
-    "                         barrier (all_reduce); or a reduction: sum avg prod max min and or xor premul_sum\n"
-    "                         (sum); may be given twice, once for each\n"
-    "  -c, --check 0|1        verify results (1)\n"
-    "  -k, --concurrent K     split the bytes among K concurrent operations (1)\n"
-    "  -t, --tensors K        all-reduces of K coalesced tensors; the largest is 256 times the smallest (1)\n"
-    "  -q, --codec CODEC      none, minmax:TYPE, zps:TYPE, or e4m3, e5m2, int4, e3m0, e2m1 with :BLOCK, :SCALE\n"
-    "                         (f32, bf16, pow2), :ROUNDING (nearest, stochastic) or :feedback; or auto, with the\n"
-    "                         same suffixes and a budget (none)\n"
-    "      --budget-ms N      with --codec auto: time budget of an operation in ms\n"
-    "      --budget-percent N  the same as a share of the time between two operations\n"
-    "  -p, --pool N           connections to each neighbor (0: chosen by the library)\n"
-    "  -O, --option NAME=VALUE  parameter of the library, pccl(7): bind_address=10.0.0.1; may be repeated\n"
-    "      --in-place 0|1|both  operations in place, out of place, or both (both)\n"
-    "      --no-limit         do not measure the limit of the machine\n"
-    "      --limit-cache      use socket buffers that fit the cache instead of large ones as in the library: twice as\n"
-    "                         fast, but not attainable by an all-reduce\n"
-    "      --limit-cpu C      ignore a limit with more CPU seconds per GB: the machine was busy (0.40)\n"
-    "      --json FILE        write results as JSON; - for standard output (the table moves to standard error)\n"
-    "      --gate FILE        compare with goals; exit code 1 if missed\n"
-    "      --chaos kill|stop  kill or stop a peer during operations of --maxbytes, and print the times to the error\n"
-    "                         and to the next good result\n"
-    "      --rounds N         rounds of --chaos (20)\n"
-    "      --exact            with a codec: also measure without it in the same run\n"
-    "      --state            synchronizations of shared state instead (256M): of equal content (compared with\n"
-    "                         digesting alone), of a newcomer, and with differences in 1 % of the chunks; with\n"
-    "                         --chaos a donor is killed\n"
-    "      --topology         optimization of the topology: its time, all-reduce (1M) before and after, and the known\n"
-    "                         links afterward; --iters is the number of repetitions (1)\n"
-    "      --solve FILE       search for a ring over the links in FILE, as written by --dump; - for standard input\n"
-    "      --seed N           seed of that search, instead of the one in the file\n"
-    "      --steps N          maximum work of that search\n"
-    "      --dump FILE        with --topology or --solve: write the known links and the ring; - for standard output\n"
-    "  -h, --help             print this text\n"
-    "  -V, --version          print the version\n";
 
 size_t perf_datatype_bytes(pcclDataType_t datatype) { return pccl_datatype_bytes((enum pccl_datatype)datatype); }
 const char *perf_datatype_name(pcclDataType_t datatype) { return datatypes[datatype]; }
@@ -539,8 +488,31 @@ static bool read_option(int option, const char *value, struct perf_options *opti
         if (sscanf(value, "0,%d,%d", &options->result_descriptor, &options->go_descriptor) != 2)
             return wrong("--master", value, "internal option");
         return true;
-    default: return false; /* getopt has printed the reason */
+    default: return false;
     }
+}
+
+/* Reports the last argument that getopt_long rejected, with the option that it was probably meant to be. */
+static void reject(int option, char **arguments)
+{
+    const char *names[PCCL_COUNT_OF(table)], *given = arguments[optind - 1];
+    char name[32];
+    size_t count = 0;
+    for (; table[count].val != WORKER; count++) /* the last ones are internal */
+        names[count] = table[count].name;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    const bool is_long = strncmp(name, "--", 2) == 0;
+    const char *closest = is_long && optopt == 0 ? help_closest(name + 2, names, count) : NULL;
+    if (option == ':')
+        (void)fprintf(stderr, "pccl-perf: %.200s requires a value\n", given);
+    else if (is_long && optopt != 0)
+        (void)fprintf(stderr, "pccl-perf: %s does not accept a value\n", name);
+    else if (is_long)
+        (void)fprintf(stderr, "pccl-perf: unknown or ambiguous option %.200s%s%s%s\n", given,
+                      closest ? "; did you mean '--" : "", closest ? closest : "", closest ? "'?" : "");
+    else
+        (void)fprintf(stderr, "pccl-perf: unknown option -%c\n", optopt);
+    (void)fprintf(stderr, "Try 'pccl-perf --help'.\n");
 }
 
 static bool is_stream(const char *name) { return name && strcmp(name, "-") == 0; }
@@ -563,6 +535,10 @@ static const char *misfit_of_topology(const struct perf_options *options)
 
 static const char *misfit(const struct perf_options *options)
 {
+    const char *words = pccl_row_misfit(perf_row(options), (enum pccl_datatype)options->datatype,
+                                        (enum pccl_reduce_op)options->operation);
+    if (words && perf_row(options)->reduces)
+        return words;
     if (options->min_bytes > options->max_bytes)
         return "--minbytes is larger than --maxbytes";
     if (options->size_count == 0 && options->step_factor == 1 && options->step_bytes == 0 &&
@@ -610,6 +586,22 @@ static bool fits(const struct perf_options *options)
     return words == NULL;
 }
 
+/* Returns true if the files can be opened. Otherwise they would be missed only after the measurement. */
+static bool can_open_files(const struct perf_options *options)
+{
+    const struct {
+        const char *option, *name, *mode;
+    } files[] = {{"--gate", options->gate, "r"}, {"--json", options->json, "a"}, {"--dump", options->dump, "a"}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(files); i++) {
+        FILE *file = files[i].name && !is_stream(files[i].name) ? fopen(files[i].name, files[i].mode) : NULL;
+        if (!file && files[i].name && !is_stream(files[i].name))
+            return wrong(files[i].option, files[i].name, strerror(errno));
+        if (file)
+            (void)fclose(file);
+    }
+    return true;
+}
+
 /* Checks the settings once, so that an error is reported once instead of by every peer. */
 static bool settings_are_right(const struct perf_options *options)
 {
@@ -640,16 +632,19 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
                                      .go_descriptor = -1};
     *answered = false;
     int option;
-    while ((option = getopt_long(count, arguments, "N:b:e:f:i:n:w:d:o:c:k:t:q:p:O:hV", table, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(count, arguments, ":N:b:e:f:i:n:w:d:o:c:k:t:q:p:O:hV", table, NULL)) != -1) {
         if (option == 'h' || option == 'V') {
             uint32_t version = pcclGetVersion();
             if (option == 'h')
-                (void)fputs(help, stdout);
+                perf_print_help();
             else
                 (void)printf("pccl-perf %u.%u.%u\n", version / 10000, version / 100 % 100, version % 100);
             *answered = true;
             return true;
         }
+        if (option == '?' || option == ':')
+            reject(option, arguments);
         if (!read_option(option, optarg, options))
             return false;
     }
@@ -680,5 +675,5 @@ bool perf_options_read(int count, char **arguments, struct perf_options *options
     }
     if (options->iterations == 0) /* not specified */
         options->iterations = options->topology ? TOPOLOGY_ITERATIONS : ITERATIONS;
-    return set_budget(options) && fits(options) && settings_are_right(options);
+    return set_budget(options) && fits(options) && can_open_files(options) && settings_are_right(options);
 }

@@ -73,6 +73,8 @@ struct perf_options {
  * --version was printed.
  */
 bool perf_options_read(int count, char **arguments, struct perf_options *options, bool *answered);
+/* Prints the text of --help to standard output. */
+void perf_print_help(void);
 
 size_t perf_datatype_bytes(pcclDataType_t datatype);
 const char *perf_codec_name(pcclQuantizationAlgorithm_t algorithm);
