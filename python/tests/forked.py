@@ -43,7 +43,7 @@ def start(modules):
 
 
 def is_ours(connection):
-    """Returns true if the other process has the same user: anybody can use an abstract address."""
+    """Returns true if the other process has the same user: every user can use an abstract address."""
     _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     return uid == os.getuid()
 
