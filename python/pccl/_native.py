@@ -391,7 +391,7 @@ def _load() -> ctypes.CDLL:
     problems = []
     for path in _candidates():
         try:
-            library = ctypes.CDLL(path)
+            library = ctypes.CDLL(path)  # also on Windows: the functions have C's calling convention
             for name, arguments in _ARGUMENTS.items():
                 function = getattr(library, name)
                 function.argtypes = arguments

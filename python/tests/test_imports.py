@@ -140,3 +140,20 @@ def test_namesakes(tmp_path, name):
     )
     said = f"RuntimeWarning: the distribution {name} is installed beside pccl-peers and has files of the same names"
     assert (said in done.stderr) == (name is not None), done.stderr
+
+
+@pytest.mark.parametrize("platform, name", [
+    ("linux", "libpccl.so.1"), ("darwin", "libpccl.1.dylib"), ("win32", "pccl.dll"),
+])
+def test_bundled_library_of_each_system(tmp_path, platform, name):
+    """The package finds the file that has the system's name. It is no library here, so an error names it."""
+    (tmp_path / "_native.py").write_bytes((ROOT / "_native.py").read_bytes())
+    for file in ("libpccl.so.1", "libpccl.1.dylib", "pccl.dll"):
+        (tmp_path / file).write_text("no library", encoding="utf-8")
+    code = f"import ctypes, pathlib, sys, warnings; sys.platform = {platform!r}; import _native"
+    env = {key: value for key, value in os.environ.items() if key != "PCCL_LIBRARY"}
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code], env={**env, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+        check=False, timeout=60,
+    )
+    assert f"at PCCL_LIBRARY: {tmp_path / name}: " in done.stderr

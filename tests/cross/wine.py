@@ -125,7 +125,7 @@ def three_systems(one, kills):
     for peer in rig.loops:
         peer.do("stop")
     while rig.loops:  # the loops of the others end when they have lost the one that has stopped
-        peer = harness.wait_until(lambda: next((p for p in rig.loops if rig.loops[p].result), None), "the end of a loop")
+        peer = harness.wait_until(lambda: next((p for p, loop in rig.loops.items() if loop.result), None), "an end")
         rig.dead[peer] = rig.loops.pop(peer)
         rig.dead[peer].wait(rc=harness.SUCCESS)
         peer.quit()

@@ -3,7 +3,7 @@ with two peers reduces, first in the clear, then with a token, for which OpenSSL
 
     use.py WHEEL --python PYTHON                           in a new virtual environment of this Python
     use.py WHEEL --prefix "qemu-aarch64 -L ROOT"           programs only, started by the words of the prefix
-    use.py WHEEL --prefix PREFIX --python ROOT/bin/python  both started by the prefix
+    use.py WHEEL --prefix PREFIX --python ROOT/bin/python  both started by the prefix, which may be wine64
 """
 
 import argparse
@@ -108,7 +108,8 @@ class Master:
     def __exit__(self, *_):
         self.process.terminate()
         limit(self.process)
-        finish(self.process, self.command)
+        # Programs for Windows receive no signals: this one ends the process.
+        finish(self.process, self.command, fails=self.command[0].endswith("wine64"))
 
 
 def use(start, python, environment, state):
@@ -151,10 +152,12 @@ def main():
             environment["PYTHONPATH"] = site
             environment["PATH"] = "/nowhere"
             prefix[0] = shutil.which(prefix[0]) or prefix[0]
+        environment.update({name: value for name, value in os.environ.items() if name.startswith("WINE")})
         command = [*prefix, python or given.python] if given.python else None
+        program = next(pathlib.Path(site, "pccl/bin").iterdir())
 
         def start(command):
-            return [*prefix, str(pathlib.Path(site, "pccl/bin/pccl")), command]
+            return [*prefix, str(program), command]
 
         for state in [None] if given.no_token else [None, f"{folder}/state"]:
             use(start, command, environment, state)
