@@ -28,7 +28,8 @@ function(vcpkg_cmake_configure)
 endfunction()
 
 function(vcpkg_cmake_install)
-    execute_process(COMMAND ${CMAKE_COMMAND} --build ${OUT}/build --target install OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND ${CMAKE_COMMAND} --build ${OUT}/build --target install
+        OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
 function(need)

@@ -2,8 +2,8 @@
 get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES tools PCCL_BUILD_TOOLS)
-vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS
-    -DPCCL_BUILD_TESTS=OFF -DPCCL_INSTALL=ON "-DPCCL_XXHASH_INCLUDE_DIR=${CURRENT_INSTALLED_DIR}/include" ${FEATURE_OPTIONS})
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${FEATURE_OPTIONS}
+    -DPCCL_BUILD_TESTS=OFF -DPCCL_INSTALL=ON "-DPCCL_XXHASH_INCLUDE_DIR=${CURRENT_INSTALLED_DIR}/include")
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME pccl CONFIG_PATH lib/cmake/pccl)
 vcpkg_fixup_pkgconfig()
