@@ -103,7 +103,7 @@ class Churn:
     # ---- the check
 
     def report(self):
-        """Checks the steps of all peers. Returns what was compared, and how long the survivors took."""
+        """Checks the steps of all peers. Returns a summary of the comparison and of the times of the survivors."""
         steps, operations = self.collect()
         return (
             f"operations failed by {len(self.error_ms)} of them; {steps} steps of {operations} operations compared\n"

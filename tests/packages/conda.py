@@ -1,4 +1,4 @@
-"""Renders the recipe for conda, runs its build with this system's libraries, and its tests with what was installed.
+"""Renders the recipe for conda, runs its build with the libraries of this system, and runs its tests on the result.
 
     conda.py RECIPE SOURCES PREFIX VERSION
 """
