@@ -40,14 +40,15 @@ class Module:
         for node in self.tree.body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
                 return written_as(node.value)
-        beside = self.origins().get(name)
+        beside = self.origins.get(name)
         return module_at(beside).value_of(name) if beside else None
 
     def definition(self, name):
         """Returns the class or function with this name, even if it is imported from another module of the package."""
-        beside = self.origins().get(name)
+        beside = self.origins.get(name)
         return self.definitions.get(name) or (beside and module_at(beside).definition(name))
 
+    @functools.cached_property
     def origins(self):
         """Maps each name that is imported from a module of the package to that module's file."""
         found = {}
@@ -84,15 +85,13 @@ def public_modules(package):
 def public_names(folder, prefix):
     """Returns the module of a package or module, whose path is `folder`, and its public names in the order of __all__.
     """
-    initial = Module(folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py"))
-    origins, modules, found = initial.origins(), {}, []
+    initial = module_at(folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py"))
+    found = []
     for name in initial.all():
         node, path = initial.definitions.get(name), initial.path
-        if node is None and name in origins:
-            path = origins[name]
-            module = modules.setdefault(path, None) or Module(path)
-            modules[path] = module
-            node = module.definitions.get(name)
+        if node is None and name in initial.origins:
+            path = initial.origins[name]
+            node = module_at(path).definitions.get(name)
         if node is not None:
             found.append(Public(name, prefix, node, path))
     return initial, found
@@ -106,7 +105,7 @@ def written_as(node):
         return node.where.value_of(text) or text
     for module, name in re.findall(r"\b(_\w+)\.(\w+)", text):
         file = node.where.path.parent / f"{module}.py"
-        value = Module(file).value_of(name) if file.exists() else None
+        value = module_at(file).value_of(name) if file.exists() else None
         text = text.replace(f"{module}.{name}", value or name)
     return text
 

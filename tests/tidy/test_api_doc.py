@@ -51,9 +51,9 @@ class Pages(unittest.TestCase):
             functions = re.findall(r"^\w.*?\b(pccl\w+)\(", pages[f"{name}.3"].partition(".SH DESCRIPTION")[0], re.M)
             titles = ", ".join(re.findall(r"^\.SS (.*)$", pages[f"{name}.3"], re.M)).split(", ")
             self.assertEqual(set(functions) - set(titles), set())
-            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=pages[f"{name}.3"], capture_output=True,
-                                  text=True, check=True)
-            self.assertEqual(done.stderr, "")
+        text = "".join(pages[f"{name}.3"] for name in sorted(described))
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=text, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
 
     def test_places_are_headings(self):
         """Links of pages to names in the sources lead to these on the site."""
