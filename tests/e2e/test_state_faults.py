@@ -422,10 +422,14 @@ class Churn:
     """Eight peers that train together, of which one is never killed; others join and leave."""
 
     PEERS = 8
-    GROWTH_KIB = 16384  # of a peer, from one third of the time to the end; its reductions' scratch varies
+    GROWTH_KIB = 16384  # of a peer, from one third of the changes to the end; its reductions' scratch varies
+    PAUSE_S = (0.3, 1.0)  # between two changes in a run of some seconds
 
-    def __init__(self, run, seconds):
-        self.run, self.seconds = run, seconds
+    def __init__(self, run, changes, seconds=0):
+        """seconds: length of the run, instead of a number of changes."""
+        self.run, self.changes, self.timed = run, changes, seconds > 0
+        if self.timed:
+            self.changes = int(seconds * 2 / sum(self.PAUSE_S))
         self.seed = random.SystemRandom().randrange(1 << 32)
         self.dice = random.Random(self.seed)
         run.environment.update(PCCL_LOG_LEVEL="WARN", PCCL_DIAL_MAX_MS="50")
@@ -482,6 +486,21 @@ class Churn:
 
         harness.wait_until(done, "steps of all")
 
+    def pause(self):
+        """Lets some steps or some time pass. Joins, steps and restarts overlap in it, which is part of the test."""
+        if self.timed:
+            time.sleep(self.dice.uniform(*self.PAUSE_S))
+            self.follow()
+            return
+        eldest = next(iter(self.loops.values()))
+        wanted = len(eldest.steps) + self.dice.randint(2, 16)
+
+        def done():
+            self.follow()
+            return len(eldest.steps) >= wanted
+
+        harness.wait_until(done, "steps of the eldest")
+
     def change(self):
         """A peer joins or is killed."""
         ready = [peer for peer, loop in self.loops.items() if loop and loop.steps]
@@ -502,13 +521,11 @@ class Churn:
         for _ in range(self.PEERS):
             self.spawn()
         self.all_steps()
-        end = time.monotonic() + self.seconds
-        settled, restarts_due = None, [0.4] if self.seconds < 30 else [0.2, 0.5, 0.8]
-        while time.monotonic() < end:
-            time.sleep(self.dice.uniform(0.3, 1.0))  # the time between two changes is part of the test
-            self.follow()
+        settled, restarts_due = None, [0.2, 0.5, 0.8] if self.timed else [0.4]
+        for change in range(self.changes):
+            self.pause()
             self.change()
-            gone = 1 - (end - time.monotonic()) / self.seconds
+            gone = change / self.changes
             if restarts_due and gone > restarts_due[0]:
                 restarts_due.pop(0)
                 self.restart_master()
@@ -543,21 +560,21 @@ class Churn:
         figure("ms of the longest call", max(longest_us) / 1000, "ms")
 
 
-def churn(run, seconds):
-    rig = Churn(run, seconds)
+def churn(run, changes, seconds=0):
+    rig = Churn(run, changes, seconds)
     rig.start()
     kill_all(rig.loops, rig.dead)
     rig.judge()
 
 
 def test_churn(run):
-    """12 seconds of kills and joins during training, and a restart of the master: at every revision all are equal."""
-    churn(run, SOAK_S or 12)
+    """Kills and joins during training, and a restart of the master: at every revision all are equal."""
+    churn(run, 18, SOAK_S)
 
 
 def test_slow_churn(run):
     """The same for a minute, with three restarts."""
-    churn(run, 60)
+    churn(run, 0, 60)
 
 
 if sys.argv[1:2] == ["--soak"]:
