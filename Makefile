@@ -133,7 +133,7 @@ fuzz: ## fuzz one parser with libFuzzer: T=target FUZZ_SECONDS=n
 
 asan tsan:
 	@scripts/deps --check all
-	@cmake --preset $@ >/dev/null && cmake --build --preset $@
+	@cmake --preset $@ -DPCCL_OPTIMIZED_TESTS=$(if $(CONFIG),ON,OFF) >/dev/null && cmake --build --preset $@
 	@mkdir -p $(RESULTS)
 	@cd build/$@ && $(STEADY) $(CTEST) --output-junit $(RESULTS)/$@.xml
 
