@@ -270,7 +270,7 @@ def environment_of(arguments):
     folder = arguments.carried.resolve() if arguments.carried else None
     for variable, program in PROGRAMS.items():
         path = folder / "bin" / pathlib.Path(program).name if folder else arguments.build / program
-        environment[variable] = str(path.resolve())
+        environment[variable] = str(path.absolute())  # its name is a command of pccl
     if folder:
         environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
         environment["LD_LIBRARY_PATH"] = str(folder / "lib")
