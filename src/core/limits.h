@@ -38,6 +38,7 @@ enum {
     PCCL_FOUNDED_BYTES_MAX = PCCL_FOUNDED_COST_BYTES + PCCL_PEERS_MAX * PCCL_FOUNDED_SEAT_BYTES,
     PCCL_TELEMETRY_LINKS_MAX = 16,  /* links in a peer's report */
     PCCL_TELEMETRY_WAITS_MAX = 16,  /* neighbors in a peer's report that the peer waits for */
+    PCCL_TELEMETRY_ROUNDS_MAX = 8,  /* operations in a peer's report */
     PCCL_VERDICTS_MAX = 8,          /* active verdicts of a group */
     PCCL_VERDICT_TEXT_MAX = 240,    /* bytes of a verdict's evidence, and of its action */
     PCCL_PLACES_MAX = 16,           /* peers listed in a message who_is_where */

@@ -5,12 +5,11 @@
 #include "drive/comm_jobs.h"
 #include "drive/communicator.h"
 
+#include "core/prng.h"
 #include "net/heap.h"
 #include "peer/queries.h"
 
 #include <string.h>
-
-enum { SQUARES_US = 100 /* durations are squared in this unit for reports */ };
 
 /* ---- the end of an operation ---- */
 
@@ -37,17 +36,43 @@ static void finish_if_over(struct pccl_comm_op *operation, struct pccl_communica
     pccl_comm_signal(comm, waiter);
 }
 
+/* Returns a digest of the operation's name that is the same at all members. */
+static uint64_t key_of(const struct pccl_instance *instance)
+{
+    uint64_t era = pccl_prng_mix(pccl_prng_mix(instance->joint) + instance->sync);
+    return pccl_prng_mix(pccl_prng_mix(era + instance->tag) + instance->use);
+}
+
+/*
+ * Keeps an operation for the next report: a round of the program begins with it, because all earlier ones had ended. If
+ * there are too many, the smallest keys stay.
+ */
+static void note_round(struct pccl_comm_watch *watch, const struct pccl_instance *instance, uint64_t took_us)
+{
+    const struct pccl_seen_round round = {key_of(instance), (uint32_t)pccl_min_u64(took_us, UINT32_MAX)};
+    uint32_t at = watch->round_count;
+    if (at == PCCL_TELEMETRY_ROUNDS_MAX && watch->rounds[--at].key <= round.key)
+        return;
+    for (; at > 0 && watch->rounds[at - 1].key > round.key; at--)
+        watch->rounds[at] = watch->rounds[at - 1];
+    if (at > 0 && watch->rounds[at - 1].key == round.key)
+        return; /* two names with equal digests */
+    watch->rounds[at] = round;
+    watch->round_count += watch->round_count < PCCL_TELEMETRY_ROUNDS_MAX;
+}
+
 /* Adds an operation to the counters for the reports to the master (comm_watch.h). */
 static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
 {
     struct pccl_comm_watch *watch = &comm->watch;
     if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
         return; /* operations of only part of the group cannot be compared between members */
-    uint64_t took_us = comm->stepped_us - op->launched_us, took = took_us / SQUARES_US;
     watch->operations++;
     watch->bulk += !op->tiny;
-    watch->took_us += took_us;
-    watch->took_squares += took * took;
+    watch->took_us += comm->stepped_us - op->launched_us;
+    if (op->launched_us >= watch->ended_us)
+        note_round(watch, &op->instance, comm->stepped_us - op->launched_us);
+    watch->ended_us = comm->stepped_us;
 }
 
 void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation)

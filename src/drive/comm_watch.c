@@ -2,6 +2,7 @@
 #include "drive/comm_machine.h"
 #include "drive/communicator.h"
 
+#include "log/logger.h"
 #include "net/heap.h"
 #include "telemetry/recorder.h"
 
@@ -249,6 +250,22 @@ static void add_ring_bytes(const struct pccl_comm_op_job *job, struct pccl_msg_s
 
 /* ---- reports ---- */
 
+/* At the level TRACE, logs everything that a report contains except for the waits. */
+static void log_report(const struct pccl_msg_sight *telemetry)
+{
+    pccl_logger_print(PCCL_LOG_TRACE, "report", "window_ms=%u stalled_ms=%u operations=%u took_us=%" PRIu64,
+                      telemetry->window_ms, telemetry->stalled_ms, telemetry->operations, telemetry->took_us);
+    for (uint32_t i = 0; i < telemetry->links_count; i++) {
+        const struct pccl_seen_link *link = &telemetry->links[i];
+        pccl_logger_print(
+            PCCL_LOG_TRACE, "report", "link=%s bytes=%" PRIu64 " resent=%" PRIu64 " busy_us=%u rtt_us=%u lately_us=%u",
+            pccl_id_str(&link->peer), link->bytes, link->resent, link->busy_us, link->rtt_us, link->lately_us);
+    }
+    for (uint32_t i = 0; i < telemetry->rounds_count; i++)
+        pccl_logger_print(PCCL_LOG_TRACE, "report", "round=%" PRIx64 " took_us=%u", telemetry->rounds[i].key,
+                          telemetry->rounds[i].took_us);
+}
+
 static void report(struct pccl_communicator *comm, uint64_t now_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
@@ -259,13 +276,16 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
                                        .stalled_ms = (uint32_t)(watch->stalled_us / 1000),
                                        .operations = watch->operations,
                                        .took_us = watch->took_us,
-                                       .took_squares = watch->took_squares,
+                                       .rounds = watch->rounds,
+                                       .rounds_count = watch->round_count,
                                        .links = links,
                                        .waits = waits};
     add_links(comm, now_us, &telemetry, links);
     add_waits(comm, now_us, &telemetry, waits);
     for (const struct pccl_comm_op_job *job = comm->data.jobs; job; job = job->next)
         add_ring_bytes(job, &telemetry);
+    if (pccl_logger_wants(PCCL_LOG_TRACE))
+        log_report(&telemetry);
     if (telemetry.operations || telemetry.waits_count || telemetry.links_count || watch->waited)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
     watch->waited = telemetry.waits_count > 0;
@@ -274,8 +294,8 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
 static void begin_anew(struct pccl_comm_watch *watch, uint64_t now_us)
 {
     watch->begun_us = now_us;
-    watch->operations = watch->bulk = 0;
-    watch->took_us = watch->took_squares = watch->stalled_us = 0;
+    watch->operations = watch->bulk = watch->round_count = 0;
+    watch->took_us = watch->stalled_us = 0;
 }
 
 void pccl_comm_watch_polled(struct pccl_communicator *comm, uint64_t received_us)

@@ -10,6 +10,7 @@
 
 #include "core/base.h"
 #include "core/id.h"
+#include "wire/wire.h"
 
 struct pccl_communicator;
 struct pccl_watched_link;
@@ -17,7 +18,10 @@ struct pccl_watched_link;
 struct pccl_comm_watch {
     uint64_t begun_us;         /* start of the period of the next report */
     uint32_t operations, bulk; /* number of operations that ended in the period, and number of those that moved data */
-    uint64_t took_us, took_squares;  /* fields of the message `sight` (wire/schema.h) */
+    uint64_t took_us;          /* field of the message `sight` (wire/schema.h) */
+    uint64_t ended_us;         /* time at which the latest operation of the whole group ended */
+    struct pccl_seen_round rounds[PCCL_TELEMETRY_ROUNDS_MAX]; /* for the next report, in ascending order of keys */
+    uint32_t round_count;
     uint64_t pulse_us;               /* time of the control thread's next pulse; 0: not needed */
     uint64_t stalled_us;             /* total delay of the pulses in the period */
     uint64_t moved_us;               /* time when data last moved */

@@ -119,7 +119,7 @@ static bool update_actions(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry;
     bool changed = false;
-    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+    for (uint32_t n = 0; (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++)
         changed = update_action(m, group, entry) || changed;
     return changed;
 }
@@ -127,7 +127,7 @@ static bool update_actions(struct pccl_master *m, struct pccl_peer_group *group)
 static void log_verdict(struct pccl_master *m, const struct pccl_verdict_entry *entry)
 {
     struct pccl_text words;
-    pccl_text_clear(&words);
+    pccl_text_format(&words, entry->finding ? "finding: " : "");
     if (entry->holds) {
         pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, entry->evidence.bytes);
         pccl_text_append(&words, "; action: %s", entry->action.bytes);
@@ -135,8 +135,8 @@ static void log_verdict(struct pccl_master *m, const struct pccl_verdict_entry *
         pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, "resolved");
         pccl_text_append(&words, " after %s", pccl_duration_str(m->now_us - entry->since_us));
     }
-    pccl_master_log(m, entry->holds ? PCCL_LOG_WARN : PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &entry->peer},
-                    "%s", words.bytes);
+    pccl_master_log(m, entry->holds && !entry->finding ? PCCL_LOG_WARN : PCCL_LOG_INFO,
+                    &(struct pccl_log_fields){.peer = &entry->peer}, "%s", words.bytes);
 }
 
 static struct pccl_bytes cut(const struct pccl_text *text)
@@ -173,13 +173,13 @@ static void publish(struct pccl_master *m, struct pccl_peer_group *group)
         pccl_master_slow_link_is_over(m, group, &over);
     }
     for (uint32_t n = 0;; n++) {
-        struct pccl_verdict_entry *entry = pccl_verdicts_at(&group->verdicts, n);
+        struct pccl_verdict_entry *entry = pccl_verdicts_or_finding_at(&group->verdicts, n);
         if (entry == NULL)
             break;
         if (entry->sent)
             continue;
         entry->sent = true;
-        m->tally.verdicts[entry->class]++;
+        m->tally.verdicts[entry->class] += !entry->finding;
         log_verdict(m, entry);
     }
     send_verdicts(m, group);

@@ -62,7 +62,7 @@ static const struct pccl_witness *find_delayed(const struct pccl_master *m, cons
 {
     const struct pccl_witness *delayed = NULL;
     const struct pccl_verdict_entry *entry;
-    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++) {
+    for (uint32_t n = 0; (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++) {
         if (entry->left_version != group->ring_version)
             continue;
         const struct pccl_remote *one = pccl_master_find(m, &entry->peer), *other = pccl_master_find(m, &entry->other);
@@ -188,7 +188,7 @@ static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct p
 void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group *group)
 {
     struct pccl_verdict_entry *entry;
-    for (uint32_t n = 0; !m->recovering && (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+    for (uint32_t n = 0; !m->recovering && (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++)
         if (entry->class == PCCL_VERDICT_SLOW_LINK && entry->seen)
             leave(m, group, entry);
     replan_if_it_pays(m, group);
@@ -198,7 +198,7 @@ void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group 
 static bool leaves_any(const struct pccl_peer_group *group)
 {
     const struct pccl_verdict_entry *entry;
-    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+    for (uint32_t n = 0; (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++)
         if (entry->left_version == group->ring_version)
             return true;
     return false;

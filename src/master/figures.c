@@ -100,7 +100,7 @@ static void count_verdicts(const struct pccl_peer_group *group, struct pccl_figu
 static void copy_verdicts(const struct pccl_peer_group *group, struct pccl_figures *figures)
 {
     const struct pccl_verdict_entry *entry;
-    for (uint32_t n = 0; (entry = pccl_verdicts_at(&group->verdicts, n)) != NULL; n++)
+    for (uint32_t n = 0; (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++)
         if (figures->verdict_count < PCCL_VERDICTS_SHOWN_MAX)
             figures->verdicts[figures->verdict_count++] =
                 (struct pccl_verdict_figure){.group = group->number, .entry = *entry};

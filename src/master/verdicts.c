@@ -9,10 +9,9 @@ enum {
     HITS_SLOW = 3,
     MISSES_HANG = 2, /* consecutive comparisons without a confirmation that end it */
     MISSES_SLOW = 3,
-    OPERATIONS_MOST = 1000000, /* maximum number of operations in one report */
 };
-
-static const uint64_t time_most_us = UINT64_C(1000000000000), bytes_most = UINT64_C(1) << 50;
+/* A suspicion without new reports of its peer is dropped after this time. */
+static const uint64_t suspicion_us = 60000000, bytes_most = UINT64_C(1) << 50;
 
 /* ---- reports ---- */
 
@@ -53,21 +52,28 @@ static void take_links(struct pccl_witness *witness, const struct pccl_msg_sight
         link->bytes += was->bytes / 2;
         link->resent += was->resent / 2;
         link->busy_us += was->busy_us / 2;
+        link->lately_us = link->lately_us > was->lately_us / 2 ? link->lately_us : was->lately_us / 2;
     }
+}
+
+/* Each operation counts once, because each member has one vote about it. */
+static void take_round(struct pccl_witness *witness, uint64_t now_us, const struct pccl_seen_round *round)
+{
+    for (uint32_t i = 0; i < PCCL_WITNESS_ROUNDS && i < witness->round_count; i++)
+        if (witness->rounds[i].key == round->key)
+            return;
+    witness->rounds[witness->round_count++ % PCCL_WITNESS_ROUNDS] =
+        (struct pccl_witness_round){.key = round->key, .received_us = now_us, .took_us = round->took_us};
 }
 
 void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const struct pccl_msg_sight *telemetry)
 {
-    struct pccl_witness_window *window = &witness->windows[witness->count++ % PCCL_WITNESS_WINDOWS];
-    uint32_t operations = telemetry->operations < OPERATIONS_MOST ? telemetry->operations : OPERATIONS_MOST;
     witness->received_us = now_us;
     witness->judged = false;
-    *window =
-        (struct pccl_witness_window){.window_ms = telemetry->window_ms,
-                                     .stalled_ms = (uint32_t)pccl_min_u64(telemetry->stalled_ms, telemetry->window_ms),
-                                     .operations = operations,
-                                     .took_us = pccl_min_u64(telemetry->took_us, time_most_us),
-                                     .took_squares = pccl_min_u64(telemetry->took_squares, UINT64_MAX >> 8)};
+    witness->window_ms = telemetry->window_ms;
+    witness->stalled_ms = (uint32_t)pccl_min_u64(telemetry->stalled_ms, telemetry->window_ms);
+    for (uint32_t i = 0; i < telemetry->rounds_count; i++)
+        take_round(witness, now_us, &telemetry->rounds[i]);
     take_links(witness, telemetry);
     witness->ring_bytes = pccl_min_u64(telemetry->ring_bytes, bytes_most);
     witness->ring_left = pccl_min_u64(telemetry->ring_left, witness->ring_bytes);
@@ -92,29 +98,45 @@ static bool has_news(const struct pccl_judgment *j, const struct pccl_id *peer)
     return witness != NULL && !witness->judged;
 }
 
-static uint32_t holding(const struct pccl_verdicts *verdicts)
+static uint32_t holding(const struct pccl_verdicts *verdicts, bool finding)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < verdicts->count; i++)
-        count += verdicts->entries[i].holds;
+        count += verdicts->entries[i].holds && verdicts->entries[i].finding == finding;
     return count;
 }
 
 static void keep_open(struct pccl_verdicts *verdicts, const struct pccl_verdict_entry *entry)
 {
-    if (entry->class != PCCL_VERDICT_SLOW_LINK || entry->rate == 0 || !entry->alone)
+    if (entry->class != PCCL_VERDICT_SLOW_LINK || entry->finding || entry->rate == 0 || !entry->alone)
         return;
     verdicts->open[verdicts->open_count++ % PCCL_OPEN_LINKS_MAX] =
         (struct pccl_open_link){.from = entry->peer, .to = entry->other, .sender = true, .receiver = true};
 }
 
+/*
+ * Returns true if a confirmation is based on a new report: of the peer or, if it sends none, of any other. The causes
+ * of a hang last without new reports.
+ */
+static bool is_based_on_news(const struct pccl_judgment *j, const struct pccl_verdict_entry *entry)
+{
+    bool silent = pccl_witness_fresh(j, j->witnesses->find(j->witnesses->context, &entry->peer)) == NULL;
+    bool any = false;
+    for (uint32_t i = 0; i < j->witnesses->count && silent; i++)
+        any = any || (j->witnesses->all[i] != NULL && !j->witnesses->all[i]->judged);
+    return pccl_verdicts_is_hang(entry->class) || any || has_news(j, &entry->peer);
+}
+
 /* Counts a confirmation. Returns true if the suspicion has become a verdict. */
 static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *entry, uint64_t *last_number)
 {
+    if (!is_based_on_news(j, entry))
+        return false;
     entry->misses = 0;
     entry->hits++;
+    entry->confirmed_us = j->now_us;
     if (entry->holds || entry->hits < (pccl_verdicts_is_hang(entry->class) ? HITS_HANG : HITS_SLOW) ||
-        holding(j->verdicts) >= PCCL_VERDICTS_MAX)
+        holding(j->verdicts, entry->finding) >= PCCL_VERDICTS_MAX)
         return false;
     entry->holds = true;
     entry->number = ++*last_number;
@@ -128,7 +150,7 @@ static bool confirm(const struct pccl_judgment *j, struct pccl_verdict_entry *en
  */
 static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
-    if (!entry->holds || !entry->enough)
+    if (!entry->holds || entry->finding || !entry->enough)
         entry->enough_us = 0;
     else if (entry->enough_us == 0)
         entry->enough_us = j->now_us;
@@ -138,9 +160,9 @@ static void note_enough(const struct pccl_judgment *j, struct pccl_verdict_entry
 static bool doubt(const struct pccl_judgment *j, struct pccl_verdict_entry *entry)
 {
     bool hang = pccl_verdicts_is_hang(entry->class);
+    if (!hang && !has_news(j, &entry->peer)) /* reports pause while the program computes */
+        return !entry->holds && j->now_us >= pccl_max_u64(entry->since_us, entry->confirmed_us) + suspicion_us;
     entry->hits = 0;
-    if (!hang && !has_news(j, &entry->peer))
-        return !entry->holds;
     return ++entry->misses >= (hang ? MISSES_HANG : MISSES_SLOW) || !entry->holds;
 }
 
@@ -183,8 +205,10 @@ bool pccl_verdicts_judge(struct pccl_verdicts *verdicts, const struct pccl_memor
     for (uint32_t i = 0; i < verdicts->count; i++)
         verdicts->entries[i].seen = false;
     if (!pccl_verdicts_look_for_hangs(&j)) {
-        pccl_verdicts_look_for_slow_peers(&j);
-        pccl_verdicts_look_for_slow_links(&j);
+        if (pccl_verdicts_look_for_stalled_peers(&j)) {
+            pccl_verdicts_look_for_late_peers(&j);
+            pccl_verdicts_look_for_slow_links(&j);
+        }
     }
     bool changed = conclude(&j, last_number);
     for (uint32_t i = 0; i < witnesses->count; i++)
@@ -228,6 +252,14 @@ void pccl_verdicts_free(struct pccl_verdicts *verdicts, const struct pccl_memory
 struct pccl_verdict_entry *pccl_verdicts_at(const struct pccl_verdicts *verdicts, uint32_t n)
 {
     for (uint32_t i = 0; i < verdicts->count; i++)
+        if (verdicts->entries[i].holds && !verdicts->entries[i].finding && n-- == 0)
+            return &verdicts->entries[i];
+    return NULL;
+}
+
+struct pccl_verdict_entry *pccl_verdicts_or_finding_at(const struct pccl_verdicts *verdicts, uint32_t n)
+{
+    for (uint32_t i = 0; i < verdicts->count; i++)
         if (verdicts->entries[i].holds && n-- == 0)
             return &verdicts->entries[i];
     return NULL;
@@ -237,13 +269,16 @@ const char *pccl_verdicts_broken_rule(const struct pccl_verdicts *verdicts)
 {
     PCCL_RULE(verdicts->count <= PCCL_SUSPICIONS_MAX && (verdicts->entries != NULL || verdicts->count == 0),
               "suspicions have room");
-    PCCL_RULE(verdicts->count == 0 || holding(verdicts) <= PCCL_VERDICTS_MAX, "few verdicts hold at one time");
+    PCCL_RULE(verdicts->count == 0 ||
+                  (holding(verdicts, false) <= PCCL_VERDICTS_MAX && holding(verdicts, true) <= PCCL_VERDICTS_MAX),
+              "few verdicts and findings hold at one time");
     for (uint32_t i = 0; i < verdicts->count; i++) {
         const struct pccl_verdict_entry *entry = &verdicts->entries[i];
         PCCL_RULE(!pccl_id_is_zero(&entry->peer), "a suspicion names a peer");
         PCCL_RULE((entry->holds || entry->over) == (entry->number != 0),
                   "verdicts are numbered, and suspicions are not");
-        PCCL_RULE(entry->enough_us == 0 || entry->holds, "only a verdict can lead to an expulsion");
+        PCCL_RULE(entry->enough_us == 0 || (entry->holds && !entry->finding),
+                  "only a verdict can lead to an expulsion");
         PCCL_RULE(entry->hits == 0 || entry->misses == 0, "a suspicion was seen by the last comparison, or it was not");
     }
     return NULL;

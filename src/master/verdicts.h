@@ -16,26 +16,42 @@
 #include "wire/wire.h"
 
 enum {
-    PCCL_WITNESS_WINDOWS = 8, /* latest reports of a peer that are compared */
+    PCCL_WITNESS_ROUNDS = 32, /* latest operations of a peer that are compared */
+    PCCL_LINK_PAST_LEAST = 3, /* reports after which the usual figures of a link are known */
     PCCL_OPEN_LINKS_MAX = 8,
     PCCL_SUSPICIONS_MAX = 32,         /* maximum per group; further ones are ignored */
     PCCL_VERDICTS_EVERY_US = 1000000, /* minimum time between comparisons of a group */
 };
 
-/* Figures of the operations in one report. */
-struct pccl_witness_window {
-    uint32_t window_ms, stalled_ms, operations;
-    uint64_t took_us, took_squares;
+/* An operation in a peer's report. */
+struct pccl_witness_round {
+    uint64_t key, received_us;
+    uint32_t took_us;
+};
+
+/* Usual figures of a link, while the same number of links shares the lines of its ends. */
+struct pccl_link_past {
+    struct pccl_id peer;
+    uint64_t pace;    /* busy microseconds per MiB */
+    uint64_t rate;    /* bytes for each millisecond of operations */
+    uint32_t loss;    /* resent bytes, in thousandths */
+    uint32_t out, in; /* number of links in use from its sender, and to its receiver */
+    uint32_t reports; /* number of reports that these figures come from, at most PCCL_LINK_PAST_LEAST */
 };
 
 /* Reports of one peer. */
 struct pccl_witness {
     struct pccl_id id;
-    uint64_t received_us;                                     /* time of the latest report; 0: none */
-    bool judged;                                              /* true if the latest report has been compared */
-    uint64_t count;                                           /* number of reports so far */
-    struct pccl_witness_window windows[PCCL_WITNESS_WINDOWS]; /* circular buffer: report n is at n modulo its size */
-    /* Recent figures of links, and the time that they cover. Each report has twice the weight of the previous one. */
+    uint64_t received_us;                                  /* time of the latest report; 0: none */
+    bool judged;                                           /* true if the latest report has been compared */
+    uint32_t window_ms, stalled_ms;                        /* of the latest report */
+    uint64_t round_count;                                  /* number of operations in all reports so far */
+    struct pccl_witness_round rounds[PCCL_WITNESS_ROUNDS]; /* circular buffer: the n-th is at n modulo its size */
+    struct pccl_link_past past[PCCL_TELEMETRY_LINKS_MAX];  /* unordered; an unused place has no reports */
+    /*
+     * Recent figures of links, and the time that they cover. Each report has twice the weight of the previous one, and
+     * `lately_us` is the highest value weighted like this.
+     */
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
     uint32_t link_count;
     uint64_t time_us;
@@ -64,7 +80,8 @@ struct pccl_witnesses {
 struct pccl_verdict_entry {
     enum pccl_verdict_class class;
     struct pccl_id peer, other; /* other: the receiver of a link; zero if the entry is about a peer */
-    bool holds;                 /* true for a verdict */
+    bool holds;                 /* true for a verdict or a finding that several comparisons have confirmed */
+    bool finding;               /* true if it has been so from the start: shown, and avoided by rings, but no verdict */
     bool over;                  /* true for an ended verdict that pccl_verdicts_take_over has not returned yet */
     bool sent;                  /* for the caller: true once the members have received it */
     bool seen;                  /* true if the comparison in progress, or otherwise the last one, confirms it */
@@ -73,6 +90,7 @@ struct pccl_verdict_entry {
     uint32_t hits, misses;      /* numbers of consecutive comparisons that confirmed it, and that did not */
     uint64_t number;            /* number of a verdict */
     uint64_t since_us;
+    uint64_t confirmed_us;     /* time of the last confirmation by a new report */
     uint64_t enough_us;        /* time since which it has been a verdict with `enough`; 0 if it is not one */
     uint64_t rate, usual_rate; /* slow link, last confirmation: its rate and the usual rate in bytes per second, or 0 */
     /* For the caller (slow links, diagnosis_slow_links.c). */
@@ -114,8 +132,12 @@ PCCL_MUST_CHECK bool pccl_verdicts_judge(struct pccl_verdicts *verdicts, const s
 PCCL_MUST_CHECK bool pccl_verdicts_forget(struct pccl_verdicts *verdicts, const struct pccl_id *peer);
 void pccl_verdicts_free(struct pccl_verdicts *verdicts, const struct pccl_memory *memory);
 
-/* Returns the n-th active verdict, at most PCCL_VERDICTS_MAX, in order of their beginning; NULL if there are fewer. */
+/*
+ * Return the n-th active verdict, or the n-th active verdict or finding, in order of their beginning; NULL if there are
+ * fewer. There are at most PCCL_VERDICTS_MAX of each.
+ */
 struct pccl_verdict_entry *pccl_verdicts_at(const struct pccl_verdicts *verdicts, uint32_t n);
+struct pccl_verdict_entry *pccl_verdicts_or_finding_at(const struct pccl_verdicts *verdicts, uint32_t n);
 /* Moves an ended verdict to `entry`. Returns false if none has ended. */
 bool pccl_verdicts_take_over(struct pccl_verdicts *verdicts, struct pccl_verdict_entry *entry);
 /* Returns the broken invariant, or NULL if all hold. */

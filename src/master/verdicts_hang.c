@@ -162,7 +162,7 @@ static bool waits_for(const struct pccl_witness *peer, const struct pccl_id *oth
 /* Returns true if data is constantly in flight to the other end and none arrives. */
 static bool is_stuck(const struct pccl_witness *from, const struct pccl_seen_link *link)
 {
-    uint64_t window_us = pccl_witness_latest(from)->window_ms * UINT64_C(1000);
+    uint64_t window_us = from->window_ms * UINT64_C(1000);
     return link->bytes < STUCK_BYTES && link->busy_us >= window_us - window_us / 4;
 }
 

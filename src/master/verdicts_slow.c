@@ -1,9 +1,8 @@
 /*
- * Finds peers and links that are slower than the others. Each duration is measured on a single peer's clock.
+ * Finds links that have become slow. Each duration is measured on a single peer's clock.
  *
- * Computation: operations of all members end at about the same time for all, so a member that enters late spends less
- * time in them than the others. Links: the busy time per byte of each link forms a matrix. One bad cell is a slow link,
- * a bad row a slow sender, a bad column a slow receiver.
+ * The busy time per byte of each link forms a matrix. Each link is compared with its own past, and its change with the
+ * changes of the other links. One bad cell is a slow link, a bad row a slow sender, a bad column a slow receiver.
  *
  * A row contains the reports of one peer. Any peer may lie about the others, so each has one vote, regardless of its
  * number of links. A peer is expelled only if its own report or two others show that it is slow, and most of the others
@@ -13,19 +12,19 @@
 #include "wire/cost.h"
 
 enum {
-    OPERATIONS_LEAST = 6,  /* minimum number of operations for a comparison of entry times */
-    LATE_US_LEAST = 50000, /* a late member enters at least this long after the others */
-    STALLED_LEAST = 300,   /* minimum share of the time in which a peer was stalled, in thousandths */
     LINK_BYTES_LEAST = 128 << 10,
     LOSS_BYTES_LEAST = 16 << 10,
     LOSS_LEAST = 5,          /* minimum share of resent bytes, in thousandths */
     QUEUE_US = 5000,         /* a round trip that exceeds twice the path's by this much shows a queue */
     EXCESS_US_LEAST = 50000, /* minimum time that a slow link costs, compared with a usual one */
-    VOTE = 720720,           /* vote of one peer, divisible by any number of links up to 16 */
+    PAST_WEIGHT = 16,        /* weight of the past against a new report, for the usual figures of a link */
+    CHANGE_MOST = 1024,
+    CHANGE_UNIT = 1024, /* a link with its usual pace */
+    VOTE = 720720,      /* vote of one peer, divisible by any number of links up to 16 */
 };
 _Static_assert((int)PCCL_TELEMETRY_LINKS_MAX <= 16, "the links of a report share one vote");
 
-static uint64_t nth(uint64_t *values, uint32_t count, uint32_t n)
+uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
 {
     uint32_t low = 0, high = count - 1;
     while (low < high) {
@@ -50,163 +49,17 @@ static uint64_t nth(uint64_t *values, uint32_t count, uint32_t n)
     return values[n];
 }
 
-/*
- * `others` is the number of other members whose own reports agree. Returns true if it is at least two and a majority.
- */
-static bool are_most(const struct pccl_judgment *j, uint32_t others)
+bool pccl_verdicts_are_most(const struct pccl_judgment *j, uint32_t others)
 {
     return others >= 2 && 2 * others >= j->witnesses->count;
 }
 
-/* Adds a suspicion. `enough`: this comparison suffices to expel the peer if the verdict persists. */
-static void suspect(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer, bool enough,
-                    const struct pccl_text *evidence)
+void pccl_verdicts_suspect_peer(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
+                                bool enough, const struct pccl_text *evidence)
 {
     struct pccl_verdict_entry *entry = pccl_verdicts_suspect(j, class, peer, NULL, evidence);
     if (entry != NULL)
         entry->enough = entry->enough || enough;
-}
-
-/* ---- peers ---- */
-
-/* Figures of a peer's latest operations. */
-struct pace {
-    uint32_t index;      /* index of the witness */
-    uint32_t operations; /* number of operations; 0 if there are too few */
-    uint64_t mean_us;    /* mean time in an operation */
-    uint64_t period_us;  /* mean time from one operation to the next */
-    double error;        /* squared standard error of the mean */
-    uint32_t stalled;    /* stalled share of the time in the latest report, in thousandths */
-};
-
-static void sum_operations(const struct pccl_witness *witness, struct pace *pace)
-{
-    uint64_t took_us = 0, squares = 0, window_us = 0, kept = pccl_min_u64(witness->count, PCCL_WITNESS_WINDOWS);
-    for (uint64_t i = 0; i < kept && pace->operations < OPERATIONS_LEAST; i++) {
-        const struct pccl_witness_window *window = &witness->windows[(witness->count - 1 - i) % PCCL_WITNESS_WINDOWS];
-        pace->operations += window->operations;
-        took_us += window->took_us;
-        squares += window->took_squares;
-        window_us += window->window_ms * UINT64_C(1000);
-    }
-    if (pace->operations < OPERATIONS_LEAST) {
-        pace->operations = 0;
-        return;
-    }
-    pace->mean_us = took_us / pace->operations;
-    pace->period_us = window_us / pace->operations;
-    double mean = (double)took_us / 100 / pace->operations;
-    double variance = (double)squares / pace->operations - mean * mean;
-    pace->error = variance > 0 ? variance * 10000 / pace->operations : 0;
-}
-
-/* Fills in the figures of all peers with a fresh report. Returns their number. */
-static uint32_t take_paces(const struct pccl_judgment *j, struct pace *paces)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < j->witnesses->count; i++) {
-        const struct pccl_witness *witness = pccl_witness_fresh(j, i);
-        if (witness == NULL)
-            continue;
-        const struct pccl_witness_window *latest = pccl_witness_latest(witness);
-        struct pace *pace = &paces[count++];
-        *pace =
-            (struct pace){.index = i, .stalled = (uint32_t)(latest->stalled_ms * UINT64_C(1000) / latest->window_ms)};
-        sum_operations(witness, pace);
-    }
-    return count;
-}
-
-/* Returns true if the process was often ready but not running, so that its other figures are meaningless. */
-static bool is_stalled(const struct pace *pace, uint64_t usual)
-{
-    return pace->stalled >= STALLED_LEAST && pace->stalled >= 3 * usual + 100;
-}
-
-static void suspect_stalled(struct pccl_judgment *j, const struct pace *paces, uint32_t count, uint64_t *values)
-{
-    for (uint32_t i = 0; i < count; i++)
-        values[i] = paces[i].stalled;
-    uint64_t usual = count > 1 ? nth(values, count, (count - 1) / 2) : 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct pccl_text evidence;
-        if (count < 2 || !is_stalled(&paces[i], usual))
-            continue;
-        pccl_text_format(&evidence,
-                         "its process was runnable but not running for %u %% of the time (others: %" PRIu64
-                         " %%): it is repeatedly stopped, or its processors are overloaded",
-                         paces[i].stalled / 10, usual / 10);
-        suspect(j, PCCL_VERDICT_SLOW_PEER, &j->witnesses->all[paces[i].index]->id, true, &evidence);
-    }
-}
-
-static uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
-
-/* Returns the median deviation of the other peers from the usual value. */
-static uint64_t spread_of_others(const struct pace *paces, uint32_t count, const struct pace *but, uint64_t usual_us,
-                                 uint64_t *values)
-{
-    uint32_t others = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (&paces[i] != but && paces[i].operations > 0)
-            values[others++] = distance(paces[i].mean_us, usual_us);
-    return nth(values, others, others / 2);
-}
-
-/* Counts the members whose operations take the usual time or longer. */
-static uint32_t count_usual(const struct pace *paces, uint32_t count, uint64_t usual_us)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < count; i++)
-        found += paces[i].operations > 0 && paces[i].mean_us >= usual_us;
-    return found;
-}
-
-static void suspect_late(struct pccl_judgment *j, const struct pace *paces, uint32_t count, uint64_t *values)
-{
-    uint32_t known = 0;
-    double error = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (paces[i].operations == 0)
-            continue;
-        values[known++] = paces[i].mean_us;
-        error += paces[i].error;
-    }
-    if (known < 2)
-        return;
-    error /= known;
-    /* the median of the others, because a suspected peer is below it */
-    uint64_t usual_us = nth(values, known, known / 2);
-    bool enough = are_most(j, count_usual(paces, count, usual_us));
-    for (uint32_t i = 0; i < count; i++) {
-        const struct pace *pace = &paces[i];
-        uint64_t late_us = usual_us - pccl_min_u64(usual_us, pace->mean_us);
-        if (pace->operations == 0 || pace->stalled >= STALLED_LEAST || late_us < LATE_US_LEAST ||
-            late_us < usual_us / 5 || late_us < pace->period_us / 20 ||
-            (double)late_us * (double)late_us < 16 * (pace->error + error) ||
-            late_us < 4 * spread_of_others(paces, count, pace, usual_us, values))
-            continue;
-        struct pccl_text evidence;
-        pccl_text_format(
-            &evidence,
-            "it entered its last %u operations %s later than the others on average; the operations took the others %s",
-            pace->operations, pccl_duration_str(late_us), pccl_duration_str(usual_us));
-        suspect(j, PCCL_VERDICT_SLOW_COMPUTATION, &j->witnesses->all[pace->index]->id, enough, &evidence);
-    }
-}
-
-void pccl_verdicts_look_for_slow_peers(struct pccl_judgment *j)
-{
-    uint32_t room = j->witnesses->count;
-    struct pace *paces = pccl_allocate(j->memory, room * sizeof *paces);
-    uint64_t *values = pccl_allocate(j->memory, room * sizeof *values);
-    if (paces != NULL && values != NULL) {
-        uint32_t count = take_paces(j, paces);
-        suspect_stalled(j, paces, count, values);
-        suspect_late(j, paces, count, values);
-    }
-    pccl_release(j->memory, paces, room * sizeof *paces);
-    pccl_release(j->memory, values, room * sizeof *values);
 }
 
 /* ---- links ---- */
@@ -216,9 +69,14 @@ struct cell {
     uint32_t from, to; /* indices of witnesses */
     const struct pccl_seen_link *link;
     uint64_t pace;  /* busy microseconds per MiB */
+    uint64_t rate;  /* bytes for each millisecond of operations */
     uint32_t loss;  /* resent bytes, in thousandths */
     uint64_t of_us; /* time covered by the figures */
     uint32_t votes; /* this link's part of the peer's vote */
+    struct pccl_link_past *past;
+    uint64_t expected; /* pace that it should have */
+    uint64_t change;   /* pace in units of CHANGE_UNIT of the usual one of this link, if that is known */
+    bool changed;      /* true if it is a verdict, and therefore not a finding */
     bool slow, lossy;
     bool excused; /* the opposite direction is even slower */
 };
@@ -233,7 +91,7 @@ struct matrix {
     struct cell *cells; /* row by row */
     uint32_t count;
     struct line *rows, *columns;
-    uint64_t usual_pace, usual_loss, usual_lately_us;
+    uint64_t usual_pace, usual_loss, usual_lately_us, usual_change;
 };
 
 static uint32_t count_links(const struct pccl_judgment *j)
@@ -249,10 +107,7 @@ static uint32_t count_links(const struct pccl_judgment *j)
 /* Returns true if the peer's process was stalled for much of the time, so that its links are not the cause. */
 static bool was_stalled(const struct pccl_witness *witness)
 {
-    if (witness == NULL || witness->count == 0)
-        return false;
-    const struct pccl_witness_window *latest = pccl_witness_latest(witness);
-    return latest->stalled_ms * UINT64_C(1000) / latest->window_ms >= STALLED_LEAST;
+    return witness != NULL && witness->received_us != 0 && pccl_witness_stalled(witness) >= PCCL_STALLED_LEAST;
 }
 
 /*
@@ -267,7 +122,25 @@ static uint64_t usual_time_us(const struct pccl_judgment *j, uint64_t *values)
         if (witness != NULL && witness->link_count > 0)
             values[count++] = witness->time_us;
     }
-    return count > 0 ? nth(values, count, count / 2) : 0;
+    return count > 0 ? pccl_verdicts_nth(values, count, count / 2) : 0;
+}
+
+/* Returns the bytes that the link carried in a millisecond of operations, also while it waited for others. */
+static uint64_t rate_of(const struct pccl_witness *witness, const struct pccl_seen_link *link)
+{
+    return link->bytes * 1000 / pccl_max_u64(witness->time_us, 1000);
+}
+
+static uint32_t loss_of_one(const struct pccl_seen_link *link)
+{
+    uint64_t bytes = pccl_max_u64(link->bytes, 1);
+    return (uint32_t)(pccl_min_u64(link->resent, bytes) * 1000 / bytes);
+}
+
+/* A queue that was full for a moment has lost data in one report only. */
+static uint32_t loss_of_both(const struct pccl_seen_link *recent, const struct pccl_seen_link *latest)
+{
+    return (uint32_t)pccl_min_u64(loss_of_one(recent), loss_of_one(latest));
 }
 
 static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uint64_t usual_us)
@@ -288,7 +161,8 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
                                                            .to = to,
                                                            .link = link,
                                                            .pace = ((uint64_t)link->busy_us << 20) / link->bytes,
-                                                           .loss = (uint32_t)(link->resent * 1000 / link->bytes),
+                                                           .rate = rate_of(witness, link),
+                                                           .loss = loss_of_both(link, &witness->latest_links[k]),
                                                            .of_us = pccl_max_u64(witness->time_us, usual_us)};
         }
     }
@@ -297,6 +171,8 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
 static uint64_t pace_of(const struct cell *cell) { return cell->pace; }
 
 static uint64_t loss_of(const struct cell *cell) { return cell->loss; }
+
+static uint64_t change_of(const struct cell *cell) { return cell->change; }
 
 static uint64_t lately_of(const struct cell *cell) { return cell->link->lately_us; }
 
@@ -330,7 +206,7 @@ static void find_usual(struct matrix *matrix, uint64_t *values)
             values[k] = matrix->cells[i + k].pace;
             matrix->cells[i + k].votes = VOTE / row->known;
         }
-        row->pace = nth(values, row->known, (row->known - 1) / 2);
+        row->pace = pccl_verdicts_nth(values, row->known, (row->known - 1) / 2);
     }
     matrix->usual_pace = middle(matrix, pace_of, false);
     matrix->usual_loss = middle(matrix, loss_of, false);
@@ -339,17 +215,154 @@ static void find_usual(struct matrix *matrix, uint64_t *values)
 
 static bool is_slower(uint64_t pace, uint64_t than) { return 4 * pace > 7 * than; }
 
-static void judge_cell(const struct matrix *matrix, struct cell *cell)
+/* ---- the past of a link ---- */
+
+static bool is_reported(const struct pccl_witness *witness, const struct pccl_id *peer)
 {
-    uint64_t usual_us = pccl_min_u64(matrix->usual_pace * (cell->link->bytes >> 10) >> 10, cell->link->busy_us);
-    uint64_t excess_us = cell->link->busy_us - usual_us;
+    for (uint32_t i = 0; i < witness->link_count; i++)
+        if (pccl_id_equal(&witness->links[i].peer, peer))
+            return true;
+    return false;
+}
+
+/* Returns the usual figures of the link to this peer. New figures replace the figures of a link that is no longer in
+ * use. */
+static struct pccl_link_past *find_past(struct pccl_witness *witness, const struct pccl_id *peer)
+{
+    struct pccl_link_past *unused = NULL;
+    for (uint32_t i = 0; i < PCCL_TELEMETRY_LINKS_MAX; i++) {
+        struct pccl_link_past *past = &witness->past[i];
+        if (pccl_id_equal(&past->peer, peer))
+            return past;
+        if (pccl_id_is_zero(&past->peer) || (unused == NULL && !is_reported(witness, &past->peer)))
+            unused = past;
+    }
+    PCCL_ASSERT(unused != NULL); /* there are as many places as links in a report, one of which has no place yet */
+    *unused = (struct pccl_link_past){.peer = *peer};
+    return unused;
+}
+
+/* Returns true if more links share the lines of the ends than in the past. */
+static bool has_more_shares(const struct matrix *matrix, const struct cell *cell)
+{
+    return matrix->rows[cell->from].known > cell->past->out || matrix->columns[cell->to].known > cell->past->in;
+}
+
+static bool is_past_known(const struct matrix *matrix, const struct cell *cell)
+{
+    return cell->past->reports >= PCCL_LINK_PAST_LEAST && !has_more_shares(matrix, cell);
+}
+
+/* Finds the usual change: most links may be slower than before, for example because the host is busy. */
+static void compare_with_past(const struct pccl_judgment *j, struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        struct cell *cell = &matrix->cells[i];
+        cell->past = find_past(j->witnesses->all[cell->from], &cell->link->peer);
+        if (is_past_known(matrix, cell))
+            cell->change =
+                pccl_min_u64(cell->pace * CHANGE_UNIT / pccl_max_u64(cell->past->pace, 1), CHANGE_MOST * CHANGE_UNIT);
+        else
+            cell->votes = 0;
+    }
+    uint64_t usual = middle(matrix, change_of, false);
+    matrix->usual_change = 4 * usual > 5 * (uint64_t)CHANGE_UNIT ? usual : CHANGE_UNIT; /* smaller ones are noise */
+}
+
+/*
+ * Updates the usual figures of each link with a new report. When more links share its lines, its share is smaller, and
+ * the figures are new. When fewer do, the share is larger, and the figures stay. A pace that is much slower than usual
+ * does not count, so that a verdict does not end by itself.
+ */
+static void update_past(const struct pccl_judgment *j, const struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        const struct cell *cell = &matrix->cells[i];
+        struct pccl_link_past *past = cell->past;
+        if (cell->changed || is_slower(cell->pace, cell->expected) || j->witnesses->all[cell->from]->judged)
+            continue;
+        uint32_t out = matrix->rows[cell->from].known, in = matrix->columns[cell->to].known;
+        if (past->reports == 0 || has_more_shares(matrix, cell)) {
+            *past = (struct pccl_link_past){past->peer, cell->pace, cell->rate, cell->loss, out, in, 1};
+            continue;
+        }
+        bool first = past->reports < PCCL_LINK_PAST_LEAST;
+        if (past->out == out && past->in == in && (first || 2 * cell->pace <= 3 * past->pace)) {
+            uint32_t weight = first ? past->reports + 1 : PAST_WEIGHT;
+            past->pace = (past->pace * (weight - 1) + cell->pace) / weight;
+            past->rate = (past->rate * (weight - 1) + cell->rate) / weight;
+            past->loss = (past->loss * (weight - 1) + cell->loss) / weight;
+            past->reports += first;
+        }
+    }
+}
+
+/* ---- bad links ---- */
+
+/* Returns another link from this sender, or to this receiver, that was slow; NULL if none exists. */
+static const struct pccl_open_link *find_open(const struct pccl_judgment *j, const struct cell *cell, bool sends)
+{
+    const struct pccl_id *from = &j->witnesses->all[cell->from]->id, *to = &cell->link->peer;
+    for (uint32_t i = 0; i < PCCL_OPEN_LINKS_MAX; i++) {
+        const struct pccl_open_link *open = &j->verdicts->open[i];
+        bool same_from = pccl_id_equal(&open->from, from), same_to = pccl_id_equal(&open->to, to);
+        if (sends ? open->sender && same_from && !same_to : open->receiver && same_to && !same_from)
+            return open;
+    }
+    return NULL;
+}
+
+/* Returns true if another link of one end of this link has become slow, so that the end may be the cause. */
+static bool has_slow_end(const struct pccl_judgment *j, const struct cell *cell)
+{
+    return find_open(j, cell, true) != NULL || find_open(j, cell, false) != NULL;
+}
+
+/*
+ * Returns the pace that the link should have now: its own usual one, slower if most links have become slower. A link
+ * without a past is compared with the others if one of its ends is suspected. Otherwise it may have been slow from the
+ * start, which is no verdict.
+ */
+static uint64_t expected_pace(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+{
+    if (j->finding)
+        return cell->changed ? cell->pace : matrix->usual_pace;
+    if (is_past_known(matrix, cell))
+        return cell->past->pace * matrix->usual_change / CHANGE_UNIT;
+    return has_slow_end(j, cell) ? matrix->usual_pace : cell->pace;
+}
+
+/*
+ * Returns true if the link's slowness costs time. A link with a known past then carries less than before: its pace
+ * alone can change without any effect, because TCP counts time with data in flight differently when the receiver's
+ * window is the limit. Otherwise the excess is compared with the time of the operations.
+ */
+static bool costs_time(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell,
+                       uint64_t excess_us)
+{
+    if (j->finding || !is_past_known(matrix, cell))
+        return excess_us >= cell->of_us / 5;
+    return 5 * cell->rate <= 4 * cell->past->rate;
+}
+
+static void judge_cell(const struct pccl_judgment *j, const struct matrix *matrix, struct cell *cell)
+{
+    cell->expected = expected_pace(j, matrix, cell);
+    uint64_t usual_loss = matrix->usual_loss, excess_us = 0;
+    cell->excused = false;
+    if (cell->expected < cell->pace)
+        excess_us =
+            (uint64_t)((double)cell->link->busy_us * (double)(cell->pace - cell->expected) / (double)cell->pace);
+    if (is_past_known(matrix, cell) && !j->finding)
+        usual_loss = pccl_max_u64(usual_loss, cell->past->loss);
     /* A full queue also loses data, but it is longer than the queues of others. */
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
                   4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
     cell->slow =
-        is_slower(cell->pace, matrix->usual_pace) && excess_us >= EXCESS_US_LEAST && excess_us >= cell->of_us / 5;
-    cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (matrix->usual_loss + 1) &&
-                  cell->link->resent >= LOSS_BYTES_LEAST && !queued;
+        is_slower(cell->pace, cell->expected) && excess_us >= EXCESS_US_LEAST && costs_time(j, matrix, cell, excess_us);
+    cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (usual_loss + 1) &&
+                  cell->link->resent >= LOSS_BYTES_LEAST && !queued && !cell->changed;
+    cell->changed = cell->slow || cell->lossy;
 }
 
 static bool is_bad(const struct cell *cell) { return (cell->slow && !cell->excused) || cell->lossy; }
@@ -360,7 +373,9 @@ static bool is_bad(const struct cell *cell) { return (cell->slow && !cell->excus
  */
 static bool is_worse(const struct cell *cell, const struct cell *than)
 {
-    return cell->pace != than->pace ? cell->pace > than->pace : cell->from < than->from;
+    uint64_t more = cell->pace * CHANGE_UNIT / pccl_max_u64(cell->expected, 1),
+             less = than->pace * CHANGE_UNIT / pccl_max_u64(than->expected, 1);
+    return more != less ? more > less : cell->from < than->from;
 }
 
 static void excuse_cells(struct matrix *matrix)
@@ -381,8 +396,10 @@ static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * 
 static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
 {
     if (cell->slow)
-        pccl_text_append(evidence, "%" PRIu64 " KiB were sent at %" PRIu64 " ms per MiB (other links: %" PRIu64 ")",
-                         cell->link->bytes >> 10, cell->pace / 1000, matrix->usual_pace / 1000);
+        pccl_text_append(evidence,
+                         "%" PRIu64 " KiB were sent at %" PRIu64 " ms per MiB (usual: %" PRIu64
+                         ", other links: %" PRIu64 ")",
+                         cell->link->bytes >> 10, cell->pace / 1000, cell->expected / 1000, matrix->usual_pace / 1000);
     if (cell->lossy)
         pccl_text_append(
             evidence, "%s%u.%u %% of the bytes were retransmitted (other links: %" PRIu64 ".%" PRIu64 " %%)",
@@ -395,7 +412,7 @@ static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *
     uint32_t faster = 0;
     for (uint32_t i = 0; i < j->witnesses->count; i++)
         faster += matrix->rows[i].known > 0 && is_slower(cell->pace, matrix->rows[i].pace);
-    return are_most(j, faster);
+    return pccl_verdicts_are_most(j, faster);
 }
 
 /* Returns true if at least two members complain, and these are most of the members with a link to the peer. */
@@ -424,7 +441,7 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
     add_cell(&evidence, matrix, example);
     /* a peer that only receives may have sent no report */
     const struct pccl_id *id = sends ? &j->witnesses->all[peer]->id : &example->link->peer;
-    suspect(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, enough, &evidence);
+    pccl_verdicts_suspect_peer(j, sends ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER, id, enough, &evidence);
 }
 
 /* ---- a slow link, or a slow end of it? (later links of the ends show it) ---- */
@@ -445,19 +462,6 @@ static void settle_open_links(const struct pccl_judgment *j, const struct matrix
             open->receiver = open->receiver && !pccl_id_equal(&open->to, &cell->link->peer);
         }
     }
-}
-
-/* Returns another link from this sender, or to this receiver, that was slow; NULL if none exists. */
-static const struct pccl_open_link *find_open(const struct pccl_judgment *j, const struct cell *cell, bool sends)
-{
-    const struct pccl_id *from = &j->witnesses->all[cell->from]->id, *to = &cell->link->peer;
-    for (uint32_t i = 0; i < PCCL_OPEN_LINKS_MAX; i++) {
-        const struct pccl_open_link *open = &j->verdicts->open[i];
-        bool same_from = pccl_id_equal(&open->from, from), same_to = pccl_id_equal(&open->to, to);
-        if (sends ? open->sender && same_from && !same_to : open->receiver && same_to && !same_from)
-            return open;
-    }
-    return NULL;
 }
 
 /*
@@ -489,9 +493,9 @@ static void suspect_end(struct pccl_judgment *j, const struct matrix *matrix, co
                      sent != NULL ? "to" : "from",
                      pccl_id_str(sent != NULL ? &cell->link->peer : &j->witnesses->all[cell->from]->id));
     add_cell(&evidence, matrix, cell);
-    suspect(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
-            sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer, are_most_faster(j, matrix, cell),
-            &evidence);
+    pccl_verdicts_suspect_peer(j, sent != NULL ? PCCL_VERDICT_SLOW_SENDER : PCCL_VERDICT_SLOW_RECEIVER,
+                               sent != NULL ? &j->witnesses->all[cell->from]->id : &cell->link->peer,
+                               are_most_faster(j, matrix, cell), &evidence);
 }
 
 /* ---- suspicions of links ---- */
@@ -520,13 +524,20 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
     entry->usual_rate = cell->slow ? rate_at(matrix->usual_pace) : 0;
 }
 
+/*
+ * Suspects links, senders and receivers that have become slow and, in a second call with j->finding, those that have
+ * always been slow.
+ */
 static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix)
 {
     struct line *rows = matrix->rows, *columns = matrix->columns;
+    for (uint32_t i = 0; i < j->witnesses->count; i++)
+        rows[i].bad = columns[i].bad = 0;
     for (uint32_t i = 0; i < matrix->count; i++)
-        judge_cell(matrix, &matrix->cells[i]);
+        judge_cell(j, matrix, &matrix->cells[i]);
     excuse_cells(matrix);
-    settle_open_links(j, matrix);
+    if (!j->finding)
+        settle_open_links(j, matrix);
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
         rows[cell->from].bad += is_bad(cell);
@@ -547,7 +558,7 @@ static void suspect_cells(struct pccl_judgment *j, struct matrix *matrix)
         if (!is_bad(cell) || is_bad_line(row) || is_bad_line(column) || answers)
             continue;
         suspect_cell(j, matrix, cell, alone);
-        if (alone)
+        if (alone && !j->finding)
             suspect_end(j, matrix, cell);
     }
 }
@@ -566,7 +577,12 @@ void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j)
     }
     if (matrix.count >= 2) {
         find_usual(&matrix, values);
+        compare_with_past(j, &matrix);
         suspect_cells(j, &matrix);
+        update_past(j, &matrix);
+        j->finding = true;
+        suspect_cells(j, &matrix);
+        j->finding = false;
     }
     pccl_release(j->memory, matrix.cells, room * sizeof *matrix.cells);
     pccl_release(j->memory, values, room * sizeof *values);

@@ -10,22 +10,22 @@ static bool is_line(enum pccl_verdict_class class)
  * Returns true if the entry is about the same problem. The two directions between two peers are hard to distinguish,
  * and so are a slow sender and a slow receiver. While the entry is only a suspicion, it changes to the latest class.
  */
-static bool is_same(const struct pccl_verdict_entry *entry, enum pccl_verdict_class class, const struct pccl_id *peer,
-                    const struct pccl_id *other)
+static bool is_same(const struct pccl_verdict_entry *entry, bool finding, enum pccl_verdict_class class,
+                    const struct pccl_id *peer, const struct pccl_id *other)
 {
     bool same = pccl_id_equal(&entry->peer, peer) && pccl_id_equal(&entry->other, other);
     bool opposite =
         class == PCCL_VERDICT_SLOW_LINK && pccl_id_equal(&entry->peer, other) && pccl_id_equal(&entry->other, peer);
     bool alike = (is_line(class) && is_line(entry->class)) ||
                  (pccl_verdicts_is_hang(class) && pccl_verdicts_is_hang(entry->class));
-    return (entry->class == class && (same || opposite)) || (alike && same);
+    return entry->finding == finding && ((entry->class == class && (same || opposite)) || (alike && same));
 }
 
-static struct pccl_verdict_entry *find(struct pccl_verdicts *verdicts, enum pccl_verdict_class class,
+static struct pccl_verdict_entry *find(struct pccl_verdicts *verdicts, bool finding, enum pccl_verdict_class class,
                                        const struct pccl_id *peer, const struct pccl_id *other)
 {
     for (uint32_t i = 0; i < verdicts->count; i++)
-        if (!verdicts->entries[i].over && is_same(&verdicts->entries[i], class, peer, other))
+        if (!verdicts->entries[i].over && is_same(&verdicts->entries[i], finding, class, peer, other))
             return &verdicts->entries[i];
     return NULL;
 }
@@ -37,14 +37,14 @@ struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum p
     struct pccl_verdicts *verdicts = j->verdicts;
     const struct pccl_id none = {{0}};
     other = other != NULL ? other : &none;
-    struct pccl_verdict_entry *entry = find(verdicts, class, peer, other);
+    struct pccl_verdict_entry *entry = find(verdicts, j->finding, class, peer, other);
     if (entry == NULL) {
         if (verdicts->entries == NULL)
             verdicts->entries = pccl_allocate(j->memory, PCCL_SUSPICIONS_MAX * sizeof *verdicts->entries);
         if (verdicts->entries == NULL || verdicts->count == PCCL_SUSPICIONS_MAX)
             return NULL;
         entry = &verdicts->entries[verdicts->count++];
-        *entry = (struct pccl_verdict_entry){.since_us = j->now_us};
+        *entry = (struct pccl_verdict_entry){.since_us = j->now_us, .finding = j->finding};
     }
     entry->enough = entry->seen && entry->enough;
     entry->seen = true;

@@ -195,12 +195,15 @@ static const char *invalid_sync_plan(const struct pccl_msg_sync_plan *plan)
     return NULL;
 }
 
-/* Checks that the links are sorted by peer, without duplicates. */
+/* Checks that the links are sorted by peer, and the operations by key, without duplicates. */
 static const char *invalid_sight(const struct pccl_msg_sight *telemetry)
 {
     for (uint32_t i = 1; i < telemetry->links_count; i++)
         if (pccl_id_compare(&telemetry->links[i - 1].peer, &telemetry->links[i].peer) >= 0)
             return "links in a report that are not in the order of their peers, or two links to one peer";
+    for (uint32_t i = 1; i < telemetry->rounds_count; i++)
+        if (telemetry->rounds[i - 1].key >= telemetry->rounds[i].key)
+            return "operations in a report that are not in the order of their keys, or an operation twice";
     return NULL;
 }
 

@@ -143,6 +143,10 @@
     F(U8, begun, 0, 1)                              /* 1: data has moved between the two in this direction */          \
     F(U32, for_ms, , )
 
+#define PCCL_FIELDS_seen_round(F) /* an operation that began when the previous ones had ended */                       \
+    F(U64, key, , )               /* digest of its name, which is the same at all members */                           \
+    F(U32, took_us, , )           /* from launch to outcome */
+
 #define PCCL_FIELDS_verdict(F) /* a problem of the run, concluded by the master from reports */                        \
     F(U64, number, , )         /* number since the master's start */                                                   \
     F(U8, class, PCCL_VERDICT_NOT_ENTERED, PCCL_VERDICT_CLASSES - 1) /* enum pccl_verdict_class */                     \
@@ -161,7 +165,8 @@
     X(instance)                                                                                                        \
     X(label)                                                                                                           \
     X(descriptor)                                                                                                      \
-    X(choice) X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link) X(seen_wait) X(verdict)
+    X(choice)                                                                                                          \
+    X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link) X(seen_wait) X(seen_round) X(verdict)
 
 /* ---- messages ---- */
 
@@ -346,12 +351,12 @@
 
 #define PCCL_FIELDS_sight(F) /* the whole group's operations since the last report: PROTOCOL 9.8 */                    \
     F(U32, window_ms, 1, 3600000)                                                                                      \
-    F(U32, stalled_ms, , )                              /* time for which the process was runnable but not running */  \
-    F(U32, operations, , )                              /* number of operations that ended */                          \
-    F(U64, took_us, , )                                 /* sum of their durations from launch to outcome */            \
-    F(U64, took_squares, , )                            /* sum of the squared durations, in units of 100 us */         \
-    F(LIST, links, seen_link, PCCL_TELEMETRY_LINKS_MAX) /* one entry per peer, sorted by id */                         \
-    F(STRUCT, instance, instance, )                     /* the operation that has waited longest, with `waits` */      \
+    F(U32, stalled_ms, , ) /* time for which the process was runnable but not running */                               \
+    F(U32, operations, , ) /* number of operations that ended */                                                       \
+    F(U64, took_us, , )    /* sum of their durations from launch to outcome */                                         \
+    F(LIST, rounds, seen_round, PCCL_TELEMETRY_ROUNDS_MAX) /* some of them, sorted by key */                           \
+    F(LIST, links, seen_link, PCCL_TELEMETRY_LINKS_MAX)    /* one entry per peer, sorted by id */                      \
+    F(STRUCT, instance, instance, )                        /* the operation that has waited longest, with `waits` */   \
     F(LIST, waits, seen_wait, PCCL_TELEMETRY_WAITS_MAX)                                                                \
     F(U64, ring_bytes, , ) /* approximate size of running operations with one receiver */                              \
     F(U64, ring_left, , )  /* approximate size of their unsent part */

@@ -6,34 +6,41 @@
 #include "scenario_topology.h"
 #include "peer/queries.h"
 
-enum { LIMIT_S = 5, LONG_S = 3 * LIMIT_S, SOUND_MS = 40, SLOW_MS = 100, FAST_MS = 1, MIB = 8 };
+enum { LIMIT_S = 5, LONG_S = 3 * LIMIT_S, ROUNDS = 4, SOUND_MS = 40, SLOW_MS = 100, FAST_MS = 1, MIB = 8 };
 
 /* A report of one second. */
 struct report {
     struct pccl_msg_sight telemetry;
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
+    struct pccl_seen_round rounds[ROUNDS];
 };
 
-static struct report report_of(uint32_t took_ms)
+static struct report report_of(struct sim *sim, uint32_t took_ms)
 {
-    uint64_t took = took_ms * UINT64_C(10);
-    return (struct report){
-        .telemetry = {
-            .window_ms = 1000, .operations = 4, .took_us = 4000 * (uint64_t)took_ms, .took_squares = 4 * took * took}};
+    struct report report = {.telemetry = {.window_ms = 1000,
+                                          .operations = ROUNDS,
+                                          .took_us = ROUNDS * (uint64_t)took_ms * 1000,
+                                          .rounds_count = ROUNDS}};
+    for (uint32_t i = 0; i < ROUNDS; i++) /* the same operations at all members that report in this second */
+        report.rounds[i] = (struct pccl_seen_round){sim->now / 500000 * ROUNDS + i, took_ms * 1000};
+    return report;
 }
 
-/* Adds a link with this busy time for each MiB. */
+/* Adds a link with this busy time for each MiB. A slow one carries less. */
 static void add(struct report *report, const struct sim_peer *to, uint32_t ms)
 {
-    scenario_add_seen(
-        report->links, &report->telemetry.links_count,
-        (struct pccl_seen_link){
-            .peer = to->id, .bytes = MIB << 20, .busy_us = MIB * 1000 * ms, .rtt_us = 1000, .lately_us = 1500});
+    scenario_add_seen(report->links, &report->telemetry.links_count,
+                      (struct pccl_seen_link){.peer = to->id,
+                                              .bytes = (MIB << 20) * SOUND_MS / (ms > SOUND_MS ? ms : SOUND_MS),
+                                              .busy_us = MIB * 1000 * (ms < SOUND_MS ? ms : SOUND_MS),
+                                              .rtt_us = 1000,
+                                              .lately_us = 1500});
 }
 
 static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
 {
     report->telemetry.links = report->links;
+    report->telemetry.rounds = report->rounds;
     (void)sim_peer_step(sim, peer,
                         &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &report->telemetry});
 }
@@ -41,7 +48,7 @@ static void tell(struct sim *sim, struct sim_peer *peer, struct report *report)
 /* Sends the report of an honest member: its link in the ring, or its links to all. */
 static void tell_truth(struct sim *sim, uint32_t i, uint32_t count, bool mesh)
 {
-    struct report report = report_of(225);
+    struct report report = report_of(sim, 225);
     for (uint32_t k = 0; k < count; k++)
         if (mesh ? k != i : p[k] == next_of(sim, p[i]))
             add(&report, p[k], SOUND_MS);
@@ -84,7 +91,7 @@ SCENARIO(accuser_repeats)
 {
     begin_group(sim, 3, 4);
     for (uint32_t second = 0; second < 3 * LONG_S; second++) {
-        struct report lie = report_of(225);
+        struct report lie = report_of(sim, 225);
         uint32_t accused = second / LONG_S, other = (accused + 1) % 3;
         lie.telemetry.links_count = 16;
         for (uint32_t k = 0; k < 16; k++)
@@ -109,14 +116,14 @@ SCENARIO(accusers_of_a_receiver)
     for (uint32_t second = 0; second < 3 * LONG_S; second++) {
         bool moment = second > 2 * LONG_S && second < 2 * LONG_S + LIMIT_S / 2;
         for (uint32_t i = 0; i < 3; i++) {
-            struct report report = report_of(225);
+            struct report report = report_of(sim, 225);
             add(&report, next_of(sim, p[i]), SOUND_MS);
             if (moment && i == 1 && next_of(sim, p[i]) != p[0])
                 add(&report, p[0], SLOW_MS);
             tell(sim, p[i], &report);
         }
         for (uint32_t i = 3; i < 5; i++) {
-            struct report lie = report_of(225);
+            struct report lie = report_of(sim, 225);
             add(&lie, p[0], SLOW_MS);
             add(&lie, p[1], SOUND_MS);
             tell(sim, p[i], &lie);
@@ -134,7 +141,7 @@ SCENARIO(accusers_without_links)
         for (uint32_t i = 0; i < MANY - 2; i++)
             tell_truth(sim, i, MANY, false);
         for (uint32_t i = MANY - 2; i < MANY; i++) {
-            struct report lie = report_of(225);
+            struct report lie = report_of(sim, 225);
             add(&lie, accused, SLOW_MS);
             tell(sim, p[i], &lie);
         }
@@ -150,7 +157,7 @@ SCENARIO(accusers_of_a_sender)
     for (uint32_t second = 0; second < LONG_S; second++) {
         tell_truth(sim, 0, 5, true);
         for (uint32_t i = 1; i < 5; i++) {
-            struct report report = report_of(225);
+            struct report report = report_of(sim, 225);
             for (uint32_t k = 0; i >= 3 && k < 5; k++)
                 if (k != i)
                     add(&report, p[k], FAST_MS);
@@ -167,7 +174,7 @@ SCENARIO(accuser_with_many_links)
     for (uint32_t second = 0; second < LONG_S; second++) {
         for (uint32_t i = 0; i < 4; i++)
             tell_truth(sim, i, 5, false);
-        struct report lie = report_of(225);
+        struct report lie = report_of(sim, 225);
         for (uint32_t k = 0; k < 4; k++)
             add(&lie, p[k], FAST_MS);
         tell(sim, p[4], &lie);
@@ -182,7 +189,7 @@ SCENARIO(accuser_of_two)
 {
     begin_group(sim, 1, 2);
     for (uint32_t second = 0; second < LONG_S; second++) {
-        struct report truth = report_of(100), lie = report_of(400);
+        struct report truth = report_of(sim, 100), lie = report_of(sim, 400);
         tell(sim, p[0], &truth);
         tell(sim, p[1], &lie);
         end_second(sim, 1);
@@ -195,7 +202,7 @@ SCENARIO(accuser_of_itself)
 {
     begin_group(sim, 3, 4);
     for (uint32_t second = 0; second < 4 * LONG_S && !is_out(p[3]); second++) {
-        struct report lie = report_of(225);
+        struct report lie = report_of(sim, 225);
         uint32_t accused = second / LONG_S;
         for (uint32_t k = 0; k < 3; k++)
             add(&lie, p[k], accused == k || accused == 3 ? SLOW_MS : SOUND_MS);
@@ -215,7 +222,7 @@ SCENARIO(slow_peers_one_by_one)
     begin_group(sim, 6, 6);
     for (uint32_t second = 0; second < 4 * LONG_S && (!is_out(p[0]) || !is_out(p[1])); second++) {
         for (uint32_t i = 0; i < 6; i++) {
-            struct report report = report_of(225);
+            struct report report = report_of(sim, 225);
             report.telemetry.stalled_ms = i < 2 ? 600 : 0;
             if (!is_out(p[i]))
                 tell(sim, p[i], &report);

@@ -14,11 +14,26 @@ enum {
     SECOND_US = 1000000,
     REPORTS = 12,
     SOUND = 6,
+    ROUNDS = 4, /* operations in a second */
     SEEDS = 10000,
     LIARS_SEEDS = 2000
 };
 
-enum plant { NOTHING, LINK, SENDER, RECEIVER, LATE, STALLED, LOSS, ABSENT, STOPPED, CUT, EARLY, PLANTS };
+enum plant {
+    NOTHING,
+    LINK,
+    SENDER,
+    RECEIVER,
+    LATE,
+    STALLED,
+    LOSS,
+    CONGESTED, /* all links are slower */
+    ABSENT,
+    STOPPED,
+    CUT,
+    EARLY,
+    PLANTS
+};
 
 /*
  * A group that does operations, one after another, over a ring or with links between all pairs. If they hang, it may be
@@ -29,10 +44,13 @@ struct world {
     struct pccl_prng prng;
     uint32_t peers, group;
     bool mesh;
+    bool unlike; /* each link has another rate, and the first peer a tenth of it */
+    bool pauses; /* the program computes in two of three seconds, so that there are no operations to report */
     enum plant plant;
     uint32_t culprit, other;
     uint32_t stride; /* from one to the next in the ring */
     uint64_t now_us, number;
+    uint64_t first_round; /* key of the first operation of the second in progress */
     struct pccl_witness witnesses[GROUP_MAX];
     struct pccl_witness *all[GROUP_MAX];
     struct pccl_witnesses reports;
@@ -76,6 +94,8 @@ static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plan
     pccl_prng_seed(&world->prng, seed);
     world->peers = 3 + (uint32_t)pccl_prng_below(&world->prng, PEERS_MAX - 2);
     world->mesh = pccl_prng_chance(&world->prng, 500000);
+    world->unlike = pccl_prng_chance(&world->prng, 300000);
+    world->pauses = !is_hang(plant) && pccl_prng_chance(&world->prng, 300000);
     world->plant = plant;
     world->stride = 1;
     world->culprit = (uint32_t)pccl_prng_below(&world->prng, world->peers);
@@ -102,11 +122,30 @@ static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
     case LINK: return from == world->culprit && to == world->other;
     case SENDER: return from == world->culprit;
     case RECEIVER: return to == world->culprit;
+    case CONGESTED: return true;
     default: return false;
     }
 }
 
-static bool is_fault(enum plant plant) { return plant != NOTHING && plant != EARLY; }
+/* Returns true if a slow link is in use, which delays all others. */
+static bool is_delayed(const struct world *world)
+{
+    for (uint32_t from = 0; from < world->peers; from++)
+        for (uint32_t to = 0; to < world->peers; to++)
+            if (uses(world, from, to) && is_slow(world, from, to))
+                return true;
+    return false;
+}
+
+static bool is_fault(enum plant plant) { return plant != NOTHING && plant != CONGESTED && plant != EARLY; }
+
+/* Returns the factor by which a link is slower than others by nature. */
+static uint32_t factor_of(const struct world *world, uint32_t from, uint32_t to)
+{
+    if (!world->unlike)
+        return 1;
+    return from == 0 || to == 0 ? 10 : 1 + (from * 5 + to * 3) % 4;
+}
 
 static void add_link(struct world *world, uint32_t from, uint32_t to, bool planted, struct pccl_msg_sight *telemetry,
                      struct pccl_seen_link *links)
@@ -120,10 +159,12 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
         link->busy_us = cut ? 990000 : 0;
         return;
     }
-    link->bytes = noisy(world, 8 << 20);
-    link->busy_us = (uint32_t)noisy(world, planted && is_slow(world, from, to) ? 750000 : 250000);
+    bool slow = planted && is_delayed(world);
+    uint32_t factor = factor_of(world, from, to) * (slow ? 2 : 1);
+    link->bytes = noisy(world, (8 << 20) / factor);
+    link->busy_us = (uint32_t)noisy(world, planted && is_slow(world, from, to) ? 750000 : 250000) / (slow ? 2 : 1);
     if (planted && world->plant == LATE && from == world->culprit) { /* of the little time that it is in them */
-        link->bytes = noisy(world, 2 << 20);
+        link->bytes = noisy(world, (2 << 20) / factor);
         link->busy_us = (uint32_t)noisy(world, 150000);
     }
     link->resent =
@@ -152,7 +193,9 @@ static void report_links(struct world *world, uint32_t i, bool planted, uint32_t
 {
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
     struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
+    struct pccl_seen_round rounds[ROUNDS];
     struct pccl_msg_sight telemetry = {.window_ms = 1000,
+                                       .rounds = rounds,
                                        .links = links,
                                        .instance = {.subgroup = world->group > world->peers ? 7 : 0},
                                        .waits = waits};
@@ -160,12 +203,12 @@ static void report_links(struct world *world, uint32_t i, bool planted, uint32_t
     if (stands && world->plant != CUT && (i == world->culprit) != (world->plant == EARLY))
         return; /* it is stopped, or does not know of the operation */
     if (!stands) {
-        telemetry.operations = 4;
-        for (uint32_t k = 0; k < telemetry.operations; k++) {
+        telemetry.operations = telemetry.rounds_count = ROUNDS;
+        for (uint32_t k = 0; k < ROUNDS; k++) {
             bool late = planted && world->plant == LATE;
             uint64_t took_us = noisy(world, late ? (i == world->culprit ? 40000 : 240000) : 230000);
             telemetry.took_us += took_us;
-            telemetry.took_squares += took_us / 100 * (took_us / 100);
+            rounds[k] = (struct pccl_seen_round){world->first_round + k, (uint32_t)took_us};
         }
     }
     telemetry.stalled_ms = (uint32_t)pccl_prng_below(&world->prng, 60);
@@ -194,12 +237,17 @@ static bool judge(struct world *world)
 
 static bool second(struct world *world, bool planted, uint32_t for_ms)
 {
+    world->first_round += ROUNDS;
     for (uint32_t i = 0; i < world->peers; i++) {
         world->now_us += 1000 + pccl_prng_below(&world->prng, 5000);
         report(world, i, planted, for_ms);
     }
-    world->now_us += SECOND_US;
-    return judge(world);
+    bool changed = false;
+    for (uint32_t i = 0; i < (world->pauses ? 3 : 1); i++) {
+        world->now_us += SECOND_US;
+        changed = judge(world) || changed;
+    }
+    return changed;
 }
 
 static enum pccl_verdict_class expected(const struct world *world)
@@ -229,8 +277,15 @@ static void assert_verdict(const struct world *world, uint64_t seed)
     if (link && !pccl_id_equal(&entry->other, &world->witnesses[world->other].id))
         sim_fail(world->sim, "seed %" PRIu64 ": the other end is not named", seed);
     bool of_peer = entry->class != PCCL_VERDICT_SLOW_LINK && !is_hang(world->plant);
-    MUST(world->sim, entry->enough == of_peer && (entry->enough_us != 0) == of_peer);
+    bool enough = of_peer && (!world->unlike || entry->enough); /* by nature most need not be faster */
+    MUST(world->sim, entry->enough == enough && (entry->enough_us != 0) == enough);
     MUST(world->sim, entry->evidence.length > 0);
+}
+
+/* Links that are unlike from the start are findings, which also begin and end. */
+static bool has_verdict(const struct world *world, bool changed)
+{
+    return changed && pccl_verdicts_at(&world->verdicts, 0) != NULL;
 }
 
 /* Nothing at first; then the plant, within six seconds; then nothing again, and the verdict ends. */
@@ -240,20 +295,23 @@ static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
     struct pccl_verdict_entry over;
     begin(sim, &world, seed, plant);
     for (uint32_t i = 0; i < SOUND; i++)
-        if (second(&world, false, 0))
+        if (has_verdict(&world, second(&world, false, 0)))
             sim_fail(sim, "seed %" PRIu64 ": a verdict where nothing is wrong: %s", seed,
                      pccl_verdicts_at(&world.verdicts, 0)->evidence.bytes);
     uint32_t found = 0;
     for (uint32_t i = 1; i <= REPORTS; i++)
-        if (second(&world, plant != NOTHING, i * 1000 + 200) && found == 0)
+        if (has_verdict(&world, second(&world, plant != NOTHING, i * 1000 + 200)) && found == 0)
             found = i;
     MUST(sim, is_fault(plant) || found == 0);
     if (is_fault(plant)) {
         assert_verdict(&world, seed);
-        MUST(sim, found >= 2 && found <= 6);
+        if (found < 2 || found > 6)
+            sim_fail(sim, "seed %" PRIu64 ", plant %d: found after %u seconds", seed, (int)plant, found);
         for (uint32_t i = 0; i < REPORTS; i++)
             (void)second(&world, false, 0);
-        MUST(sim, pccl_verdicts_take_over(&world.verdicts, &over));
+        do {
+            MUST(sim, pccl_verdicts_take_over(&world.verdicts, &over));
+        } while (over.finding);
     }
     MUST(sim, pccl_verdicts_at(&world.verdicts, 0) == NULL);
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
@@ -284,6 +342,13 @@ static void shows(const struct world *world, uint64_t seed, enum pccl_verdict_cl
                  entry == NULL ? "no verdict" : entry->evidence.bytes);
 }
 
+/* Runs a few seconds without a fault, because only a change is a verdict. */
+static void be_sound(struct world *world)
+{
+    for (uint32_t i = 0; i < SOUND; i++)
+        MUST(world->sim, !second(world, false, 0));
+}
+
 static void seconds(struct world *world, uint32_t count)
 {
     struct pccl_verdict_entry over;
@@ -301,8 +366,9 @@ static void run_two_rings(struct sim *sim, uint64_t seed, enum plant plant)
 {
     struct world world;
     begin(sim, &world, seed, plant);
-    world.mesh = false;
+    world.mesh = world.unlike = false; /* a new link is compared with the others */
     uint32_t culprit = world.culprit, before = (culprit + world.peers - 1) % world.peers;
+    be_sound(&world);
     seconds(&world, REPORTS);
     if (plant == RECEIVER)
         shows(&world, seed, PCCL_VERDICT_SLOW_LINK, before, culprit);
@@ -330,6 +396,8 @@ static void run_mesh_and_ring(struct sim *sim, uint64_t seed)
     begin(sim, &world, seed, LINK);
     uint32_t culprit = world.culprit, before = (culprit + world.peers - 1) % world.peers;
     world.mesh = true;
+    world.unlike = false;
+    be_sound(&world);
     while (pccl_verdicts_at(&world.verdicts, 0) == NULL)
         (void)second(&world, true, 0);
     world.mesh = false;
@@ -363,11 +431,13 @@ SCENARIO(verdicts_all_alike)
                                               .busy_us = (uint32_t)noisy(&world, 800000),
                                               .resent = noisy(&world, 40000)};
                 uint64_t took_us = noisy(&world, 900000);
+                struct pccl_seen_round round = {k, (uint32_t)took_us};
                 struct pccl_msg_sight telemetry = {.window_ms = 1000,
                                                    .stalled_ms = (uint32_t)noisy(&world, 500),
                                                    .operations = 1,
                                                    .took_us = took_us,
-                                                   .took_squares = took_us / 100 * (took_us / 100),
+                                                   .rounds = &round,
+                                                   .rounds_count = 1,
                                                    .links = &link,
                                                    .links_count = 1};
                 pccl_witness_take(&world.witnesses[i], world.now_us, &telemetry);
@@ -388,17 +458,22 @@ SCENARIO(verdicts_lies)
         for (uint32_t i = 0; i < world.peers; i++) {
             struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
             struct pccl_seen_wait waits[PCCL_TELEMETRY_WAITS_MAX];
+            struct pccl_seen_round rounds[PCCL_TELEMETRY_ROUNDS_MAX];
             for (uint32_t n = 0; n < PCCL_TELEMETRY_LINKS_MAX; n++) {
                 uint64_t wild = pccl_prng_u64(&world.prng);
                 struct pccl_id id = {{(uint8_t)(1 + n)}};
                 links[n] = (struct pccl_seen_link){id, wild, pccl_prng_u64(&world.prng), (uint32_t)wild, 1, 1};
                 waits[n] = (struct pccl_seen_wait){id, (uint8_t)(1 + wild % 5), wild & 1, (uint32_t)(wild >> 32)};
             }
+            for (uint32_t n = 0; n < PCCL_TELEMETRY_ROUNDS_MAX; n++)
+                rounds[n] = (struct pccl_seen_round){pccl_prng_below(&world.prng, 8) + (UINT64_C(10) * (k + n)),
+                                                     (uint32_t)pccl_prng_u64(&world.prng)};
             struct pccl_msg_sight telemetry = {.window_ms = 1 + (uint32_t)pccl_prng_below(&world.prng, 3600000),
                                                .stalled_ms = UINT32_MAX,
                                                .operations = UINT32_MAX,
                                                .took_us = pccl_prng_u64(&world.prng),
-                                               .took_squares = pccl_prng_u64(&world.prng),
+                                               .rounds = rounds,
+                                               .rounds_count = PCCL_TELEMETRY_ROUNDS_MAX,
                                                .links = links,
                                                .links_count = PCCL_TELEMETRY_LINKS_MAX,
                                                .waits = waits,
@@ -418,7 +493,9 @@ static void report_lie(struct world *world, uint32_t i)
 {
     static const uint32_t busy_us[] = {100, 20000, 250000, 600000, 990000}, took_us[] = {1000, 40000, 230000, 5000000};
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
-    struct pccl_msg_sight telemetry = {.window_ms = 1000, .operations = 4, .links = links};
+    struct pccl_seen_round rounds[ROUNDS];
+    struct pccl_msg_sight telemetry = {
+        .window_ms = 1000, .operations = ROUNDS, .rounds = rounds, .rounds_count = ROUNDS, .links = links};
     for (uint32_t to = 0; to < world->peers; to++)
         if (to != i && pccl_prng_chance(&world->prng, 700000))
             links[telemetry.links_count++] =
@@ -429,7 +506,8 @@ static void report_lie(struct world *world, uint32_t i)
                                         .rtt_us = 1000,
                                         .lately_us = 1000};
     telemetry.took_us = UINT64_C(4) * took_us[(i + world->culprit) % 4];
-    telemetry.took_squares = telemetry.took_us / 400 * (telemetry.took_us / 400) * 4;
+    for (uint32_t k = 0; k < ROUNDS; k++)
+        rounds[k] = (struct pccl_seen_round){world->first_round + k, took_us[(i + world->culprit) % 4]};
     telemetry.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
     pccl_witness_take(&world->witnesses[i], world->now_us, &telemetry);
 }
@@ -448,6 +526,7 @@ SCENARIO(verdicts_of_liars)
         bool alone = pccl_prng_chance(&world.prng, 300000); /* only one honest member reports links */
         world.stride = 1 + (uint32_t)pccl_prng_below(&world.prng, 4);
         for (uint32_t k = 0; k < REPORTS; k++) {
+            world.first_round += ROUNDS;
             for (uint32_t i = 0; i < liars; i++)
                 report_lie(&world, i);
             for (uint32_t i = liars; i < world.peers; i++)

@@ -212,8 +212,8 @@ static void mend_resume_operation(struct maker *m, struct pccl_msg_resume_operat
                     chosen && chooses(&operation->descriptor, operation->tiny), level_of(&operation->descriptor));
 }
 
-/* Links in ascending order, of different peers. */
-static void sort_links(struct maker *m, struct pccl_msg_sight *telemetry)
+/* Links in ascending order, of different peers, and operations in ascending order, with different keys. */
+static void sort_report(struct maker *m, struct pccl_msg_sight *telemetry)
 {
     struct pccl_seen_link *links = (void *)reserve(m, telemetry->links_count * sizeof *links);
     for (uint32_t i = 0; i < telemetry->links_count; i++) {
@@ -221,6 +221,12 @@ static void sort_links(struct maker *m, struct pccl_msg_sight *telemetry)
         links[i].peer.bytes[0] = (uint8_t)(i + 1);
     }
     telemetry->links = links;
+    struct pccl_seen_round *rounds = (void *)reserve(m, telemetry->rounds_count * sizeof *rounds);
+    for (uint32_t i = 0; i < telemetry->rounds_count; i++) {
+        rounds[i] = telemetry->rounds[i];
+        rounds[i].key = rounds[i].key >> 4 | (uint64_t)i << 60;
+    }
+    telemetry->rounds = rounds;
 }
 
 static void mend(struct maker *m, struct pccl_msg *msg)
@@ -242,7 +248,7 @@ static void mend(struct maker *m, struct pccl_msg *msg)
         if (msg->as.outcome.class != PCCL_CLASS_NONE || msg->as.outcome.tiny != 0)
             msg->as.outcome.choice_count = 0;
         break;
-    case PCCL_MSG_sight: sort_links(m, &msg->as.sight); break;
+    case PCCL_MSG_sight: sort_report(m, &msg->as.sight); break;
     case PCCL_MSG_resume_subgroup:
         msg->as.resume_subgroup.founding.subgroup = PCCL_FOUNDING;
         msg->as.resume_subgroup.founding.pair = 0;

@@ -7,7 +7,7 @@
 #include "master/verdicts.h"
 #include "net/heap.h"
 
-enum { PEERS = 5, SILENT = 4 };
+enum { PEERS = 5, SILENT = 4, SOUND = 3 };
 
 static uint32_t find(const void *context, const struct pccl_id *id) { return id->bytes[0] - 1U; }
 
@@ -17,7 +17,7 @@ static bool uses(const void *context, uint32_t from, uint32_t to) { return from 
 
 static struct pccl_id id_of(uint32_t peer) { return (struct pccl_id){{(uint8_t)(peer + 1)}}; }
 
-/* A new peer receives slowly, and has not reported yet. */
+/* Links to a peer that has not reported yet become slow. */
 TEST(test_slow_receiver_that_is_silent)
 {
     struct pccl_witness witnesses[SILENT] = {{.received_us = 0}}, *all[PEERS] = {NULL};
@@ -29,17 +29,18 @@ TEST(test_slow_receiver_that_is_silent)
         witnesses[i].id = id_of(i);
         all[i] = &witnesses[i];
     }
-    for (int turn = 0; turn < 5; turn++, now_us += PCCL_VERDICTS_EVERY_US) {
+    for (int turn = 0; turn < SOUND + 5; turn++, now_us += PCCL_VERDICTS_EVERY_US) {
         for (uint32_t i = 0; i < SILENT; i++) {
             struct pccl_seen_link links[PEERS];
             struct pccl_msg_sight telemetry = {.window_ms = 1000, .links = links};
             for (uint32_t to = 0; to < PEERS; to++)
                 if (to != i)
-                    links[telemetry.links_count++] = (struct pccl_seen_link){.peer = id_of(to),
-                                                                             .bytes = 8 << 20,
-                                                                             .busy_us = to == SILENT ? 900000 : 200000,
-                                                                             .rtt_us = 1000,
-                                                                             .lately_us = 1500};
+                    links[telemetry.links_count++] =
+                        (struct pccl_seen_link){.peer = id_of(to),
+                                                .bytes = (turn >= SOUND ? 4 : 8) << 20,
+                                                .busy_us = to == SILENT && turn >= SOUND ? 900000 : 200000,
+                                                .rtt_us = 1000,
+                                                .lately_us = 1500};
             pccl_witness_take(&witnesses[i], now_us, &telemetry);
         }
         changed = pccl_verdicts_judge(&verdicts, pccl_heap(), &they, now_us, &last_number) || changed;
