@@ -189,7 +189,8 @@ def _verdicts(status: _Status, names: Dict[str, str]) -> List[str]:
     lines = []
     for verdict in status["verdicts"]:
         who = " -> ".join(names.get(id, id[:8]) for id in (verdict["peer"], verdict["other"]) if id)
-        lines.append(f"VERDICT {verdict['class']}: {who}: {verdict['evidence']}: {verdict['action']}")
+        kind = "FROM THE START" if "finding" in verdict and verdict["finding"] else "VERDICT"
+        lines.append(f"{kind} {verdict['class']}: {who}: {verdict['evidence']}: {verdict['action']}")
     return lines
 
 

@@ -130,6 +130,8 @@ def test_a_small_screen_has_the_worst_first():
     assert len(lines) == 12 and max(map(len, lines)) <= 80
     assert any(line.startswith("slow 00000000") and "SILENT" in line for line in lines)
     assert lines[-1].startswith("and ") and "VERDICT slow link: slow 00000000 -> 00000000: it is: none" in lines
+    verdict["finding"] = True
+    assert "FROM THE START slow link: slow 00000000 -> 00000000: it is: none" in top.screen(status, 80, 12)
 
 
 def _odd_values(value):

@@ -294,6 +294,7 @@ static void json_verdict(const struct pccl_figures *f, const struct pccl_verdict
     const struct pccl_verdict_entry *entry = &verdict->entry;
     open_item(json);
     pccl_json_string(json, "class", pccl_verdict_name((uint8_t)entry->class));
+    pccl_json_bool(json, "finding", entry->finding);
     pccl_json_number(json, "number", entry->number);
     pccl_json_number(json, "group", verdict->group);
     pccl_json_id(json, "peer", &entry->peer);
@@ -488,7 +489,8 @@ static void text_verdict(const struct pccl_figures *f, const struct pccl_verdict
     bool link = !pccl_id_is_zero(&entry->other);
     if (verdict == f->verdicts)
         pccl_print_add(print, "\nverdicts\n");
-    pccl_text_format(&text, "  %s: %s", pccl_verdict_name((uint8_t)entry->class), link ? "from " : "");
+    pccl_text_format(&text, "  %s%s: %s", entry->finding ? "from the start: " : "",
+                     pccl_verdict_name((uint8_t)entry->class), link ? "from " : "");
     add_peer(&text, f, &entry->peer);
     if (link) {
         pccl_text_add(&text, " to ");

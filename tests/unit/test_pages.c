@@ -178,6 +178,9 @@ TEST(text_names_who_is_missing)
         "    here: peer a0bc0000 'tr\"1', peer a1bc0000\n"
         "    waiting for peer a2bc0000 'slow', SILENT for 65.0 s, in its own code\n"
         "  and more calls\n");
+    f.verdicts[0].entry.finding = true;
+    assert_non_null(
+        strstr(write_page(pccl_page_text, &f, &memory), "\n  from the start: slow link: from peer a0bc0000"));
     assert_int_equal(memory.live_blocks, 0);
 }
 
@@ -209,7 +212,8 @@ TEST(json_is_the_same)
         "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false,"
         "\"draining\":false}],\"groups\":[\n"
         "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"verdicts\":[\n"
-        "{\"class\":\"slow link\",\"number\":3,\"group\":7,\"peer\":\"a0bc0000000000000000000000000000\","
+        "{\"class\":\"slow "
+        "link\",\"finding\":false,\"number\":3,\"group\":7,\"peer\":\"a0bc0000000000000000000000000000\","
         "\"other\":\"a2bc0000000000000000000000000000\",\"since_ms\":2500,\"evidence\":\"it is slow\","
         "\"action\":\"none\"}],\"calls\":[\n"
         "{\"call\":\"update\",\"round\":3,\"since_ms\":2000,\"world\":3,\"come_count\":3,"
