@@ -405,12 +405,12 @@ SCENARIO(slow_peer_among_fast)
     MUST(sim, what_is_done(p[3])[0] != '\0' && is_fast_one_accused(p[2]) && !is_of_an_end(p[3]));
 }
 
-/* Links between two sites are slow, so that each ring has two such: that is no peer's fault, whichever are tried. */
+/* Links between two sites become slow, so that each ring has two such: that is no peer's fault, whichever are tried. */
 SCENARIO(slow_links_of_two_sites)
 {
     uint32_t changes = 0;
     begin(sim, 4);
-    links_are_sound();
+    be_sound(sim, 4);
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t k = 0; k < 4; k++)
             if (i / 2 != k / 2)

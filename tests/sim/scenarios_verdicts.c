@@ -45,7 +45,7 @@ struct world {
     uint32_t peers, group;
     bool mesh;
     bool unlike; /* each link has another rate, and the first peer a tenth of it */
-    bool pauses; /* the program computes in two of three seconds, so that there are no operations to report */
+    bool pauses; /* the program computes in four of five seconds, so that there are no operations to report */
     enum plant plant;
     uint32_t culprit, other;
     uint32_t stride; /* from one to the next in the ring */
@@ -243,7 +243,7 @@ static bool second(struct world *world, bool planted, uint32_t for_ms)
         report(world, i, planted, for_ms);
     }
     bool changed = false;
-    for (uint32_t i = 0; i < (world->pauses ? 3 : 1); i++) {
+    for (uint32_t i = 0; i < (world->pauses ? 5 : 1); i++) {
         world->now_us += SECOND_US;
         changed = judge(world) || changed;
     }
@@ -305,6 +305,7 @@ static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
     MUST(sim, is_fault(plant) || found == 0);
     if (is_fault(plant)) {
         assert_verdict(&world, seed);
+        MUST(sim, world.unlike || pccl_verdicts_or_finding_at(&world.verdicts, 1) == NULL);
         if (found < 2 || found > 6)
             sim_fail(sim, "seed %" PRIu64 ", plant %d: found after %u seconds", seed, (int)plant, found);
         for (uint32_t i = 0; i < REPORTS; i++)
@@ -314,6 +315,7 @@ static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
         } while (over.finding);
     }
     MUST(sim, pccl_verdicts_at(&world.verdicts, 0) == NULL);
+    MUST(sim, world.unlike || pccl_verdicts_or_finding_at(&world.verdicts, 0) == NULL);
     pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
 }
 
