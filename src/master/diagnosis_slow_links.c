@@ -9,9 +9,11 @@
 #include "master/membership.h"
 #include "master/roster.h"
 #include "master/topology.h"
+#include "wire/cost.h"
 
 enum {
-    PAUSE_US = 30000000, /* minimum time between two re-plans of a group */
+    PAUSE_US = 30000000,          /* minimum time between two re-plans of a group */
+    FINDING_PAUSE_US = 600000000, /* minimum time between two searches of a group because of findings */
     /* minimum gain, in addition to a quarter of the restart's duration, because link figures are inexact */
     GAIN_US_LEAST = 1000000,
     REPORT_US_MOST = 3000000, /* maximum age of a report on operations under way */
@@ -165,6 +167,18 @@ static bool note_rate(struct pccl_master *m, struct pccl_peer_group *group, stru
 }
 
 /*
+ * Returns true if the entry may change the ring. Rates at the limit are not measured, so no gain is known. Findings are
+ * used once in a while, all at the same time, because no change of a link shows that another ring is better.
+ */
+static bool may_leave(const struct pccl_master *m, const struct pccl_tuning *tuning,
+                      const struct pccl_verdict_entry *entry)
+{
+    bool again =
+        tuning->finding_us != 0 && m->now_us != tuning->finding_us && m->now_us < tuning->finding_us + FINDING_PAUSE_US;
+    return entry->rate != 0 && entry->usual_rate < PCCL_RATE_MOST && (!entry->finding || !again);
+}
+
+/*
  * Requests a search for a ring without the link, once per verdict and ring, because another search would give the same
  * result. Waits for a running search to end, because that one started without this link's rate.
  */
@@ -172,17 +186,18 @@ static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct p
 {
     struct pccl_tuning *tuning = &group->tuning;
     struct pccl_remote *from, *to;
-    if (entry->rate == 0 || entry->left_version == group->ring_version || tuning->phase != PCCL_TUNING_NONE ||
-        tuning->ticket != 0 || !can_be_searched(group) || !is_in_ring(m, entry, &from, &to) ||
-        !note_rate(m, group, entry, from, to))
+    if (!may_leave(m, tuning, entry) || entry->left_version == group->ring_version ||
+        tuning->phase != PCCL_TUNING_NONE || tuning->ticket != 0 || !can_be_searched(group) ||
+        !is_in_ring(m, entry, &from, &to) || !note_rate(m, group, entry, from, to))
         return;
     entry->left_version = group->ring_version;
+    tuning->finding_us = entry->finding ? m->now_us : tuning->finding_us;
     tuning->replans = tuning->unproven = true;
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
     pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
-                    "the link from peer %s to peer %s carries %" PRIu64 " bytes/s, others %" PRIu64
-                    ": searching for a better ring",
-                    pccl_id_str(&from->id), pccl_id_str(&to->id), entry->rate, entry->usual_rate);
+                    "the link from peer %s to peer %s carries %s, others %s: searching for a better ring",
+                    pccl_id_str(&from->id), pccl_id_str(&to->id), pccl_rate_str(entry->rate),
+                    pccl_rate_str(entry->usual_rate));
 }
 
 void pccl_master_leave_slow_links(struct pccl_master *m, struct pccl_peer_group *group)

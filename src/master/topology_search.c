@@ -12,6 +12,7 @@
 #include "master/output.h"
 #include "master/membership.h"
 #include "master/topology_internal.h"
+#include "wire/cost.h"
 
 #include <string.h>
 
@@ -280,11 +281,9 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     if (!pccl_master_weigh_better_ring(m, group, &was, &is) || !is_worth_it(&was, &is) ||
         !pccl_master_reorder(m, group, group->tuning.better))
         return false;
-    pccl_text_format(why,
-                     "found a better ring for group %u: slowest link %" PRIu64 " bytes/s, was %" PRIu64
-                     "; total round-trip time %s, was %s",
-                     group->number, is.slowest, was.slowest, pccl_duration_str(is.latency_us),
-                     pccl_duration_str(was.latency_us));
+    pccl_text_format(why, "found a better ring for group %u: slowest link %s, was %s; total round-trip time %s, was %s",
+                     group->number, pccl_rate_str(is.slowest), pccl_rate_str(was.slowest),
+                     pccl_duration_str(is.latency_us), pccl_duration_str(was.latency_us));
     pccl_master_log(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);
     return true;
 }

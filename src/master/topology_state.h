@@ -38,6 +38,7 @@ struct pccl_tuning {
     /* true if the ring should leave a slow link, and no better ring has been examined for that */
     bool replans;
     uint64_t replanned_us; /* time of the last re-plan; 0: never */
+    uint64_t finding_us;   /* time of the last search because of a finding; 0: never */
     uint32_t *better;      /* owned, better_count positions: the ring to adopt; NULL if none exists */
     uint32_t better_count, better_version;
     char *text; /* owned, text_bytes: the last topology report; NULL if none exists */

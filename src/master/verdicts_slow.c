@@ -333,6 +333,17 @@ static uint64_t expected_pace(const struct pccl_judgment *j, const struct matrix
 }
 
 /*
+ * Returns true if the link is slower than expected. A link with a known past must also be slower than the others:
+ * otherwise these would delay the run as much.
+ */
+static bool is_too_slow(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+{
+    if (j->finding || !is_past_known(matrix, cell))
+        return is_slower(cell->pace, cell->expected);
+    return 2 * cell->pace > 3 * pccl_max_u64(cell->expected, matrix->usual_pace);
+}
+
+/*
  * Returns true if the link's slowness costs time. A link with a known past then carries less than before: its pace
  * alone can change without any effect, because TCP counts time with data in flight differently when the receiver's
  * window is the limit. Otherwise the excess is compared with the time of the operations.
@@ -358,8 +369,7 @@ static void judge_cell(const struct pccl_judgment *j, const struct matrix *matri
     /* A full queue also loses data, but it is longer than the queues of others. */
     bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
                   4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
-    cell->slow =
-        is_slower(cell->pace, cell->expected) && excess_us >= EXCESS_US_LEAST && costs_time(j, matrix, cell, excess_us);
+    cell->slow = is_too_slow(j, matrix, cell) && excess_us >= EXCESS_US_LEAST && costs_time(j, matrix, cell, excess_us);
     cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (usual_loss + 1) &&
                   cell->link->resent >= LOSS_BYTES_LEAST && !queued && !cell->changed;
     cell->changed = cell->slow || cell->lossy;

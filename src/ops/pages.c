@@ -2,6 +2,7 @@
 
 #include "ops/json.h"
 #include "wire/describe.h"
+#include "wire/cost.h"
 
 static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_NEWCOMER] = "newcomer",
@@ -173,9 +174,18 @@ static void open_item(struct pccl_json *json)
     pccl_json_open(json, NULL, '{');
 }
 
+/* Writes a rate; null for one at the limit, which is not a measurement. */
+static void put_rate(struct pccl_json *json, const char *key, uint64_t rate)
+{
+    if (rate < PCCL_RATE_MOST)
+        pccl_json_number(json, key, rate);
+    else
+        pccl_json_null(json, key);
+}
+
 /*
- * Writes the rates and round trips of the links to each rank. 0 means unreachable; null means unknown, or the rank
- * itself.
+ * Writes the rates and round trips of the links to each rank. 0 means unreachable; null means unknown, too fast to be
+ * measured, or the rank itself.
  */
 static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
 {
@@ -187,8 +197,10 @@ static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
         for (uint32_t i = 0; i < row->count; i++) {
             const struct pccl_figure *link = &row->links[i];
             bool known = pass == 0 ? link->source != PCCL_FIGURE_NONE : link->rtt_us != 0;
-            if (known)
-                pccl_json_number(json, NULL, pass == 0 ? link->rate : link->rtt_us);
+            if (known && pass == 0)
+                put_rate(json, NULL, link->rate);
+            else if (known)
+                pccl_json_number(json, NULL, link->rtt_us);
             else
                 pccl_json_null(json, NULL);
         }
@@ -207,10 +219,10 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
     if (peer->standing == PCCL_STANDING_MEMBER) {
         pccl_json_number(json, "rank", peer->rank);
         pccl_json_number(json, "position", peer->position);
-        pccl_json_number(json, "rate_to_next", peer->rate);
+        put_rate(json, "rate_to_next", peer->rate);
         pccl_json_number(json, "rtt_to_next_us", peer->rtt_us);
-        pccl_json_number(json, "predicted_to_next", peer->predicted);
-        pccl_json_number(json, "achieved_to_next", peer->achieved);
+        put_rate(json, "predicted_to_next", peer->predicted);
+        put_rate(json, "achieved_to_next", peer->achieved);
     }
     if (peer->fetching)
         pccl_json_number(json, "fetches_from", peer->donors);

@@ -14,3 +14,10 @@ bool pccl_rate_moved(uint64_t was, uint64_t now)
 {
     return now != 0 && (was == 0 || differ(pccl_min_u64(was, PCCL_RATE_MOST), pccl_min_u64(now, PCCL_RATE_MOST)));
 }
+
+const char *pccl_rate_text(uint64_t rate, struct pccl_text *text)
+{
+    pccl_text_format(text, "%" PRIu64 " bytes/s%s", pccl_min_u64(rate, PCCL_RATE_MOST),
+                     rate >= PCCL_RATE_MOST ? " or more" : "");
+    return text->bytes;
+}

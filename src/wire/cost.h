@@ -7,6 +7,7 @@
 
 #include "core/base.h"
 #include "core/limits.h"
+#include "core/text.h"
 #include "wire/wire.h"
 
 #define PCCL_RATE_MOST UINT64_C(10000000000) /* bytes per second; faster links are all treated as equal */
@@ -17,6 +18,12 @@
  */
 bool pccl_rtt_moved(uint32_t was_us, uint32_t now_us);
 bool pccl_rate_moved(uint64_t was, uint64_t now);
+/*
+ * Formats "125 bytes/s". A rate at the limit is not a measurement: "10000000000 bytes/s or more". The string returned
+ * by pccl_rate_str is valid until the enclosing block ends.
+ */
+const char *pccl_rate_text(uint64_t rate, struct pccl_text *text);
+#define pccl_rate_str(rate) pccl_rate_text(rate, &(struct pccl_text){.length = 0})
 
 /* Returns the bit for a member, by its position in canonical order. For groups that may have hubs. */
 static inline uint64_t pccl_hub_bit(uint32_t position) { return UINT64_C(1) << position; }

@@ -162,7 +162,9 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
     bool slow = planted && is_delayed(world);
     uint32_t factor = factor_of(world, from, to) * (slow ? 2 : 1);
     link->bytes = noisy(world, (8 << 20) / factor);
-    link->busy_us = (uint32_t)noisy(world, planted && is_slow(world, from, to) ? 750000 : 250000) / (slow ? 2 : 1);
+    link->busy_us = (uint32_t)noisy(world, 250000) / (slow ? 2 : 1);
+    if (planted && is_slow(world, from, to)) /* slower than the slow ones as well */
+        link->busy_us = (uint32_t)noisy(world, world->unlike ? 750000 / factor_of(world, from, to) * 4 : 750000) / 2;
     if (planted && world->plant == LATE && from == world->culprit) { /* of the little time that it is in them */
         link->bytes = noisy(world, (2 << 20) / factor);
         link->busy_us = (uint32_t)noisy(world, 150000);

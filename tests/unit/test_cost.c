@@ -14,6 +14,8 @@ TEST(rates_move_by_a_factor_of_two)
     assert_false(pccl_rate_moved(PCCL_RATE_MOST, UINT64_MAX));
     assert_false(pccl_rate_moved(PCCL_RATE_MOST / 2 + 1, UINT64_MAX));
     assert_true(pccl_rate_moved(PCCL_RATE_MOST / 2, UINT64_MAX));
+    assert_string_equal(pccl_rate_str(PCCL_RATE_MOST - 1), "9999999999 bytes/s");
+    assert_string_equal(pccl_rate_str(PCCL_RATE_MOST), "10000000000 bytes/s or more");
 }
 
 TEST(round_trips_move_by_a_factor_of_two)

@@ -4,6 +4,7 @@
 
 #include "ops/metrics.h"
 #include "ops/pages.h"
+#include "wire/cost.h"
 
 #include <math.h>
 
@@ -225,6 +226,8 @@ TEST(json_is_the_same)
         "\"missing\":[{\"peer\":\"a2bc0000000000000000000000000000\",\"in\":null,\"connected\":true,\"silent\":true}]}]"
         ","
         "\"more_calls\":true}\n");
+    f.peers[0].achieved = PCCL_RATE_MOST; /* not a measurement */
+    assert_non_null(strstr(write_page(pccl_page_json, &f, &memory), "\"achieved_to_next\":null,"));
     f.peer_count = f.group_count = f.wait_count = f.row_count = f.verdict_count = 0;
     const char *empty = write_page(pccl_page_json, &f, &memory);
     assert_non_null(strstr(empty, "\"peers\":[],\"groups\":[],\"verdicts\":[],\"calls\":[],\"more_calls\":true}\n"));
