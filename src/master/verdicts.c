@@ -83,6 +83,22 @@ void pccl_witness_take(struct pccl_witness *witness, uint64_t now_us, const stru
         memcpy(witness->waits, telemetry->waits, telemetry->waits_count * sizeof *witness->waits);
 }
 
+struct pccl_link_past *pccl_witness_past(struct pccl_witness *witness, const struct pccl_id *peer)
+{
+    struct pccl_link_past *unused = NULL;
+    for (uint32_t i = 0; i < PCCL_TELEMETRY_LINKS_MAX; i++) {
+        struct pccl_link_past *past = &witness->past[i];
+        if (pccl_id_equal(&past->peer, peer))
+            return past;
+        bool old = unused == NULL && find_link(witness->links, witness->link_count, &past->peer) == NULL;
+        if (pccl_id_is_zero(&past->peer) || old)
+            unused = past;
+    }
+    PCCL_ASSERT(unused != NULL); /* there are as many places as links in a report, one of which has no place yet */
+    *unused = (struct pccl_link_past){.peer = *peer};
+    return unused;
+}
+
 /* ---- suspicions ---- */
 
 static void drop(struct pccl_verdicts *verdicts, uint32_t at)

@@ -31,6 +31,12 @@ static inline uint32_t pccl_witness_stalled(const struct pccl_witness *witness)
     return (uint32_t)(witness->stalled_ms * UINT64_C(1000) / witness->window_ms);
 }
 
+/*
+ * Returns the usual figures of a link that the latest report contains. New figures replace those of a link that is no
+ * longer in use.
+ */
+struct pccl_link_past *pccl_witness_past(struct pccl_witness *witness, const struct pccl_id *peer);
+
 static inline bool pccl_verdicts_is_hang(enum pccl_verdict_class class)
 {
     return class == PCCL_VERDICT_NOT_ENTERED || class == PCCL_VERDICT_HANG;

@@ -182,7 +182,7 @@ static struct lateness lateness_of(const struct rounds *rounds, const struct pcc
 
 /*
  * Returns true if the member was late again and again, and still is: since it was last late, no more than twice the
- * usual number of rounds has passed without a delay.
+ * usual number of rounds, and three, have passed without a delay.
  */
 static bool is_late(const struct lateness *all, const struct pccl_witness *witness)
 {

@@ -215,32 +215,10 @@ static void find_usual(struct matrix *matrix, uint64_t *values)
 
 static bool is_slower(uint64_t pace, uint64_t than) { return 4 * pace > 7 * than; }
 
+/* Returns true if the pace is at most a quarter slower. */
+static bool is_about(uint64_t pace, uint64_t usual) { return 4 * pace <= 5 * usual; }
+
 /* ---- the past of a link ---- */
-
-static bool is_reported(const struct pccl_witness *witness, const struct pccl_id *peer)
-{
-    for (uint32_t i = 0; i < witness->link_count; i++)
-        if (pccl_id_equal(&witness->links[i].peer, peer))
-            return true;
-    return false;
-}
-
-/* Returns the usual figures of the link to this peer. New figures replace the figures of a link that is no longer in
- * use. */
-static struct pccl_link_past *find_past(struct pccl_witness *witness, const struct pccl_id *peer)
-{
-    struct pccl_link_past *unused = NULL;
-    for (uint32_t i = 0; i < PCCL_TELEMETRY_LINKS_MAX; i++) {
-        struct pccl_link_past *past = &witness->past[i];
-        if (pccl_id_equal(&past->peer, peer))
-            return past;
-        if (pccl_id_is_zero(&past->peer) || (unused == NULL && !is_reported(witness, &past->peer)))
-            unused = past;
-    }
-    PCCL_ASSERT(unused != NULL); /* there are as many places as links in a report, one of which has no place yet */
-    *unused = (struct pccl_link_past){.peer = *peer};
-    return unused;
-}
 
 /* Returns true if more links share the lines of the ends than in the past. */
 static bool has_more_shares(const struct matrix *matrix, const struct cell *cell)
@@ -258,7 +236,7 @@ static void compare_with_past(const struct pccl_judgment *j, struct matrix *matr
 {
     for (uint32_t i = 0; i < matrix->count; i++) {
         struct cell *cell = &matrix->cells[i];
-        cell->past = find_past(j->witnesses->all[cell->from], &cell->link->peer);
+        cell->past = pccl_witness_past(j->witnesses->all[cell->from], &cell->link->peer);
         if (is_past_known(matrix, cell))
             cell->change =
                 pccl_min_u64(cell->pace * CHANGE_UNIT / pccl_max_u64(cell->past->pace, 1), CHANGE_MOST * CHANGE_UNIT);
@@ -268,36 +246,6 @@ static void compare_with_past(const struct pccl_judgment *j, struct matrix *matr
     uint64_t usual = middle(matrix, change_of, false);
     matrix->usual_change = 4 * usual > 5 * (uint64_t)CHANGE_UNIT ? usual : CHANGE_UNIT; /* smaller ones are noise */
 }
-
-/*
- * Updates the usual figures of each link with a new report. When more links share its lines, its share is smaller, and
- * the figures are new. When fewer do, the share is larger, and the figures stay. A pace that is much slower than usual
- * does not count, so that a verdict does not end by itself.
- */
-static void update_past(const struct pccl_judgment *j, const struct matrix *matrix)
-{
-    for (uint32_t i = 0; i < matrix->count; i++) {
-        const struct cell *cell = &matrix->cells[i];
-        struct pccl_link_past *past = cell->past;
-        if (cell->changed || is_slower(cell->pace, cell->expected) || j->witnesses->all[cell->from]->judged)
-            continue;
-        uint32_t out = matrix->rows[cell->from].known, in = matrix->columns[cell->to].known;
-        if (past->reports == 0 || has_more_shares(matrix, cell)) {
-            *past = (struct pccl_link_past){past->peer, cell->pace, cell->rate, cell->loss, out, in, 1};
-            continue;
-        }
-        bool first = past->reports < PCCL_LINK_PAST_LEAST;
-        if (past->out == out && past->in == in && (first || 2 * cell->pace <= 3 * past->pace)) {
-            uint32_t weight = first ? past->reports + 1 : PAST_WEIGHT;
-            past->pace = (past->pace * (weight - 1) + cell->pace) / weight;
-            past->rate = (past->rate * (weight - 1) + cell->rate) / weight;
-            past->loss = (past->loss * (weight - 1) + cell->loss) / weight;
-            past->reports += first;
-        }
-    }
-}
-
-/* ---- bad links ---- */
 
 /* Returns another link from this sender, or to this receiver, that was slow; NULL if none exists. */
 static const struct pccl_open_link *find_open(const struct pccl_judgment *j, const struct cell *cell, bool sends)
@@ -318,6 +266,42 @@ static bool has_slow_end(const struct pccl_judgment *j, const struct cell *cell)
     return find_open(j, cell, true) != NULL || find_open(j, cell, false) != NULL;
 }
 
+/* Returns true if the link is new, and may share the slowness of an end that is suspected. */
+static bool is_unproven(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
+{
+    return !is_past_known(matrix, cell) && has_slow_end(j, cell) && !is_about(cell->pace, matrix->usual_pace);
+}
+
+/*
+ * Updates the usual figures of each link with a new report. When more links share its lines, its share is smaller, and
+ * the figures are new. When fewer do, the share is larger, and the figures stay. A pace that is much slower than usual
+ * does not count, so that a verdict does not end by itself.
+ */
+static void update_past(const struct pccl_judgment *j, const struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < matrix->count; i++) {
+        const struct cell *cell = &matrix->cells[i];
+        struct pccl_link_past *past = cell->past;
+        if (cell->changed || is_unproven(j, matrix, cell) || j->witnesses->all[cell->from]->judged)
+            continue;
+        uint32_t out = matrix->rows[cell->from].known, in = matrix->columns[cell->to].known;
+        if (past->reports == 0 || has_more_shares(matrix, cell)) {
+            *past = (struct pccl_link_past){past->peer, cell->pace, cell->rate, cell->loss, out, in, 1};
+            continue;
+        }
+        bool first = past->reports < PCCL_LINK_PAST_LEAST;
+        if (past->out == out && past->in == in && (first || 2 * cell->pace <= 3 * past->pace)) {
+            uint32_t weight = first ? past->reports + 1 : PAST_WEIGHT;
+            past->pace = (past->pace * (weight - 1) + cell->pace) / weight;
+            past->rate = (past->rate * (weight - 1) + cell->rate) / weight;
+            past->loss = (past->loss * (weight - 1) + cell->loss) / weight;
+            past->reports += first;
+        }
+    }
+}
+
+/* ---- bad links ---- */
+
 /*
  * Returns the pace that the link should have now: its own usual one, slower if most links have become slower. A link
  * without a past is compared with the others if one of its ends is suspected. Otherwise it may have been slow from the
@@ -333,12 +317,12 @@ static uint64_t expected_pace(const struct pccl_judgment *j, const struct matrix
 }
 
 /*
- * Returns true if the link is slower than expected. A link with a known past must also be slower than the others:
- * otherwise these would delay the run as much.
+ * Returns true if the link is slower than expected. For a verdict it must also be slower than the others: otherwise
+ * these would delay the run as much.
  */
 static bool is_too_slow(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
-    if (j->finding || !is_past_known(matrix, cell))
+    if (j->finding)
         return is_slower(cell->pace, cell->expected);
     return 2 * cell->pace > 3 * pccl_max_u64(cell->expected, matrix->usual_pace);
 }
@@ -458,7 +442,7 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
 
 static bool is_usual(const struct matrix *matrix, const struct cell *cell)
 {
-    return !is_bad(cell) && 4 * cell->pace <= 5 * matrix->usual_pace;
+    return !is_bad(cell) && is_about(cell->pace, matrix->usual_pace);
 }
 
 /* Clears the suspicion of the sender and the receiver of every link with the usual rate. */

@@ -159,12 +159,13 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
         link->busy_us = cut ? 990000 : 0;
         return;
     }
-    bool slow = planted && is_delayed(world);
-    uint32_t factor = factor_of(world, from, to) * (slow ? 2 : 1);
+    /* a slow link delays all, and it is slower than the links that are slow by nature */
+    uint32_t delay = !planted || !is_delayed(world) ? 1 : world->unlike ? 6 : 2;
+    uint32_t factor = factor_of(world, from, to) * delay;
     link->bytes = noisy(world, (8 << 20) / factor);
-    link->busy_us = (uint32_t)noisy(world, 250000) / (slow ? 2 : 1);
-    if (planted && is_slow(world, from, to)) /* slower than the slow ones as well */
-        link->busy_us = (uint32_t)noisy(world, world->unlike ? 750000 / factor_of(world, from, to) * 4 : 750000) / 2;
+    link->busy_us = (uint32_t)noisy(world, 250000 / delay);
+    if (planted && is_slow(world, from, to))
+        link->busy_us = (uint32_t)noisy(world, world->unlike ? 850000 : 375000);
     if (planted && world->plant == LATE && from == world->culprit) { /* of the little time that it is in them */
         link->bytes = noisy(world, (2 << 20) / factor);
         link->busy_us = (uint32_t)noisy(world, 150000);

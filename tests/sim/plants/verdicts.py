@@ -179,7 +179,7 @@ PLANTS = [
           "return cell->past->pace;")]),
     Bug("slow_gets_usual", "9.8: the slow pace of a link becomes its usual one, so that the verdict ends",
         [], ["verdicts-of-models"],
-        [("src/master/verdicts_slow.c", "if (cell->changed || is_slower(cell->pace, cell->expected) ||",
+        [("src/master/verdicts_slow.c", "if (cell->changed || is_unproven(j, matrix, cell) ||",
           "if ("),
          ("src/master/verdicts_slow.c", "(first || 2 * cell->pace <= 3 * past->pace)", "true")]),
     Bug("a_pause_drops_suspicions", "9.8: a program that computes between its operations has no verdict",
