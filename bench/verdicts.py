@@ -134,9 +134,9 @@ def nothing(hosts, _turn):
     watch = Watch(hosts)
     harness.poll(lambda: watch.operations() >= SOUND_OPERATIONS, f"{SOUND_OPERATIONS} operations", SOUND_S)
     result = watch.result(watch.operations())
-    said = [text for _, text in hosts.run.master.lines if "action: " in text]
+    said = [text for _, text in hosts.run.master.lines if "action: " in text and "finding: " not in text]
     if said:
-        result.update(kind=f"{len(said)} verdicts", of=(), evidence=said[0])
+        result.update(kind=f"{len(said)} verdicts", of=(), evidence="; ".join(said))
     return result
 
 

@@ -110,21 +110,6 @@ static bool was_stalled(const struct pccl_witness *witness)
     return witness != NULL && witness->received_us != 0 && pccl_witness_stalled(witness) >= PCCL_STALLED_LEAST;
 }
 
-/*
- * Returns the usual time in operations among the peers that report links. A late peer spends little time in operations,
- * so even a normal link takes a large part of it; its links are compared with the time of the others.
- */
-static uint64_t usual_time_us(const struct pccl_judgment *j, uint64_t *values)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < j->witnesses->count; i++) {
-        const struct pccl_witness *witness = pccl_witness_fresh(j, i);
-        if (witness != NULL && witness->link_count > 0)
-            values[count++] = witness->time_us;
-    }
-    return count > 0 ? pccl_verdicts_nth(values, count, count / 2) : 0;
-}
-
 /* Returns the bytes that the link carried in a millisecond of operations, also while it waited for others. */
 static uint64_t rate_of(const struct pccl_witness *witness, const struct pccl_seen_link *link)
 {
@@ -143,7 +128,7 @@ static uint32_t loss_of_both(const struct pccl_seen_link *recent, const struct p
     return (uint32_t)pccl_min_u64(loss_of_one(recent), loss_of_one(latest));
 }
 
-static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uint64_t usual_us)
+static void take_cells(const struct pccl_judgment *j, struct matrix *matrix)
 {
     for (uint32_t i = 0; i < j->witnesses->count; i++) {
         const struct pccl_witness *witness = pccl_witness_fresh(j, i);
@@ -163,7 +148,7 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix, uin
                                                            .pace = ((uint64_t)link->busy_us << 20) / link->bytes,
                                                            .rate = rate_of(witness, link),
                                                            .loss = loss_of_both(link, &witness->latest_links[k]),
-                                                           .of_us = pccl_max_u64(witness->time_us, usual_us)};
+                                                           .of_us = witness->time_us};
         }
     }
 }
@@ -567,7 +552,7 @@ void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j)
     uint64_t *values = pccl_allocate(j->memory, room * sizeof *values);
     if (matrix.cells != NULL && values != NULL && matrix.rows != NULL) {
         matrix.columns = matrix.rows + peers;
-        take_cells(j, &matrix, usual_time_us(j, values));
+        take_cells(j, &matrix);
     }
     if (matrix.count >= 2) {
         find_usual(&matrix, values);

@@ -9,14 +9,16 @@
 #include <string.h>
 
 enum {
-    PEERS_MAX = 8,
+    PEERS_MAX = 16,
     GROUP_MAX = 3 * PEERS_MAX,
     SECOND_US = 1000000,
     REPORTS = 12,
     SOUND = 6,
-    ROUNDS = 4, /* operations in a second */
+    ENDS_AFTER = 8, /* reports after the end of a fault, until its verdict must have ended */
+    ROUNDS = 4,     /* operations in a second */
     SEEDS = 10000,
-    LIARS_SEEDS = 2000
+    LIARS_SEEDS = 2000,
+    MILD_SEEDS = 1000
 };
 
 enum plant {
@@ -28,6 +30,7 @@ enum plant {
     STALLED,
     LOSS,
     CONGESTED, /* all links are slower */
+    BUSY,      /* in each operation another peer is late */
     ABSENT,
     STOPPED,
     CUT,
@@ -44,13 +47,19 @@ struct world {
     struct pccl_prng prng;
     uint32_t peers, group;
     bool mesh;
-    bool unlike; /* each link has another rate, and the first peer a tenth of it */
-    bool pauses; /* the program computes in four of five seconds, so that there are no operations to report */
+    bool unlike;     /* each link has another rate, and the first peer a tenth of it */
+    bool pauses;     /* the program computes in four of five seconds, so that there are no operations to report */
+    bool free_paces; /* a slow pace delays nothing */
+    bool large;      /* a round has a small operation and then a large one, for which no member is late */
     enum plant plant;
+    uint32_t late_percent;   /* share of the time of the others in an operation by which the culprit is late */
+    const uint32_t *is_late; /* another peer that is late, beside the plant; NULL: none */
     uint32_t culprit, other;
     uint32_t stride; /* from one to the next in the ring */
     uint64_t now_us, number;
-    uint64_t first_round; /* key of the first operation of the second in progress */
+    uint32_t late_now[ROUNDS]; /* busy: peers that are late in the operations of this second */
+    uint64_t took_us[ROUNDS];  /* usual durations of these operations */
+    uint64_t first_round;      /* key of the first operation of the second in progress */
     struct pccl_witness witnesses[GROUP_MAX];
     struct pccl_witness *all[GROUP_MAX];
     struct pccl_witnesses reports;
@@ -92,7 +101,11 @@ static void begin(struct sim *sim, struct world *world, uint64_t seed, enum plan
     memset(world, 0, sizeof *world);
     world->sim = sim;
     pccl_prng_seed(&world->prng, seed);
-    world->peers = 3 + (uint32_t)pccl_prng_below(&world->prng, PEERS_MAX - 2);
+    world->peers = 3 + (uint32_t)pccl_prng_below(&world->prng, 6);
+    if (pccl_prng_chance(&world->prng, 20000))
+        world->peers = PEERS_MAX;
+    world->large = pccl_prng_chance(&world->prng, 300000);
+    world->late_percent = 83;
     world->mesh = pccl_prng_chance(&world->prng, 500000);
     world->unlike = pccl_prng_chance(&world->prng, 300000);
     world->pauses = !is_hang(plant) && pccl_prng_chance(&world->prng, 300000);
@@ -127,9 +140,11 @@ static bool is_slow(const struct world *world, uint32_t from, uint32_t to)
     }
 }
 
-/* Returns true if a slow link is in use, which delays all others. */
+/* Returns true if a slow link is in use or a peer is late, which delays all others. */
 static bool is_delayed(const struct world *world)
 {
+    if (world->plant == LATE)
+        return true;
     for (uint32_t from = 0; from < world->peers; from++)
         for (uint32_t to = 0; to < world->peers; to++)
             if (uses(world, from, to) && is_slow(world, from, to))
@@ -137,7 +152,10 @@ static bool is_delayed(const struct world *world)
     return false;
 }
 
-static bool is_fault(enum plant plant) { return plant != NOTHING && plant != CONGESTED && plant != EARLY; }
+static bool is_fault(enum plant plant)
+{
+    return plant != NOTHING && plant != CONGESTED && plant != BUSY && plant != EARLY;
+}
 
 /* Returns the factor by which a link is slower than others by nature. */
 static uint32_t factor_of(const struct world *world, uint32_t from, uint32_t to)
@@ -159,17 +177,13 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
         link->busy_us = cut ? 990000 : 0;
         return;
     }
-    /* a slow link delays all, and it is slower than the links that are slow by nature */
-    uint32_t delay = !planted || !is_delayed(world) ? 1 : world->unlike ? 6 : 2;
+    /* a fault delays all, and a slow link is slower than the links that are slow by nature */
+    uint32_t delay = !planted || world->free_paces || !is_delayed(world) ? 1 : world->unlike ? 6 : 2;
     uint32_t factor = factor_of(world, from, to) * delay;
     link->bytes = noisy(world, (8 << 20) / factor);
     link->busy_us = (uint32_t)noisy(world, 250000 / delay);
     if (planted && is_slow(world, from, to))
         link->busy_us = (uint32_t)noisy(world, world->unlike ? 850000 : 375000);
-    if (planted && world->plant == LATE && from == world->culprit) { /* of the little time that it is in them */
-        link->bytes = noisy(world, (2 << 20) / factor);
-        link->busy_us = (uint32_t)noisy(world, 150000);
-    }
     link->resent =
         planted && world->plant == LOSS && from == world->culprit && to == world->other ? link->bytes / 50 : 0;
 }
@@ -191,6 +205,16 @@ static void add_waits(struct world *world, uint32_t i, struct pccl_msg_sight *te
                                 .for_ms = for_ms};
 }
 
+/* Returns the time that this peer spends in operation number k of a second. */
+static uint64_t took_us_of(struct world *world, uint32_t i, uint32_t k, bool planted)
+{
+    bool is_large = world->large && k % 2 == 1;
+    bool late = (world->plant == LATE && i == world->culprit) || (world->plant == BUSY && i == world->late_now[k]) ||
+                (world->is_late != NULL && i == *world->is_late);
+    uint64_t usual_us = world->took_us[k] * (is_large ? 2 : 1) * (97 + pccl_prng_below(&world->prng, 7)) / 100;
+    return planted && late && !is_large ? usual_us * (100 - world->late_percent) / 100 : usual_us;
+}
+
 /* Takes the report of this peer for the last second; with links only if it sends. */
 static void report_links(struct world *world, uint32_t i, bool planted, uint32_t for_ms, bool sends)
 {
@@ -208,8 +232,7 @@ static void report_links(struct world *world, uint32_t i, bool planted, uint32_t
     if (!stands) {
         telemetry.operations = telemetry.rounds_count = ROUNDS;
         for (uint32_t k = 0; k < ROUNDS; k++) {
-            bool late = planted && world->plant == LATE;
-            uint64_t took_us = noisy(world, late ? (i == world->culprit ? 40000 : 240000) : 230000);
+            uint64_t took_us = took_us_of(world, i, k, planted);
             telemetry.took_us += took_us;
             rounds[k] = (struct pccl_seen_round){world->first_round + k, (uint32_t)took_us};
         }
@@ -238,9 +261,18 @@ static bool judge(struct world *world)
     return changed;
 }
 
-static bool second(struct world *world, bool planted, uint32_t for_ms)
+static void begin_second(struct world *world)
 {
     world->first_round += ROUNDS;
+    for (uint32_t k = 0; k < ROUNDS; k++) {
+        world->took_us[k] = noisy(world, 230000);
+        world->late_now[k] = (uint32_t)pccl_prng_below(&world->prng, world->peers);
+    }
+}
+
+static bool second(struct world *world, bool planted, uint32_t for_ms)
+{
+    begin_second(world);
     for (uint32_t i = 0; i < world->peers; i++) {
         world->now_us += 1000 + pccl_prng_below(&world->prng, 5000);
         report(world, i, planted, for_ms);
@@ -311,8 +343,10 @@ static void run_seed(struct sim *sim, uint64_t seed, enum plant plant)
         MUST(sim, world.unlike || pccl_verdicts_or_finding_at(&world.verdicts, 1) == NULL);
         if (found < 2 || found > 6)
             sim_fail(sim, "seed %" PRIu64 ", plant %d: found after %u seconds", seed, (int)plant, found);
-        for (uint32_t i = 0; i < REPORTS; i++)
+        for (uint32_t i = 0; pccl_verdicts_at(&world.verdicts, 0) != NULL; i++) {
+            MUST(sim, i < ENDS_AFTER);
             (void)second(&world, false, 0);
+        }
         do {
             MUST(sim, pccl_verdicts_take_over(&world.verdicts, &over));
         } while (over.finding);
@@ -327,6 +361,77 @@ SCENARIO(verdicts_of_models)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         run_seed(sim, seed, (enum plant)(seed % PLANTS));
+}
+
+/* Runs a few seconds without a fault, because only a change is a verdict. */
+static void be_sound(struct world *world)
+{
+    for (uint32_t i = 0; i < SOUND; i++)
+        MUST(world->sim, !has_verdict(world, second(world, false, 0)));
+}
+
+/* Returns true if the verdict names the slow link, or a peer that is late. */
+static bool is_of_plant(const struct world *world, const struct pccl_verdict_entry *entry)
+{
+    uint32_t peer = find(world, &entry->peer);
+    if (entry->class == PCCL_VERDICT_SLOW_LINK)
+        return world->plant == LINK && peer == world->culprit && find(world, &entry->other) == world->other;
+    return entry->class == PCCL_VERDICT_SLOW_COMPUTATION &&
+           ((world->plant == LATE && peer == world->culprit) || (world->is_late != NULL && peer == *world->is_late));
+}
+
+/* Runs the fault for some of the reports. Checks that no other one is named. Returns the largest number of verdicts. */
+static uint32_t run_mild_seed(struct world *world, uint64_t seed, uint32_t planted)
+{
+    const struct pccl_verdict_entry *entry;
+    struct pccl_verdict_entry over;
+    uint32_t most = 0, n;
+    be_sound(world);
+    for (uint32_t i = 0; i < REPORTS; i++) {
+        (void)second(world, i < planted, 0);
+        for (n = 0; (entry = pccl_verdicts_at(&world->verdicts, n)) != NULL; n++)
+            if (!is_of_plant(world, entry))
+                sim_fail(world->sim, "seed %" PRIu64 ", plant %d, %u peers, mesh %d: %s", seed, (int)world->plant,
+                         world->peers, world->mesh, entry->evidence.bytes);
+        most = n > most ? n : most;
+        while (pccl_verdicts_take_over(&world->verdicts, &over))
+            continue;
+    }
+    pccl_verdicts_free(&world->verdicts, &world->sim->driver_hook);
+    return most;
+}
+
+/* The pace of a link changes and the operations take as long as before, as on a recorded busy host: no verdict. */
+SCENARIO(verdicts_of_free_paces)
+{
+    for (uint64_t seed = 1; seed <= MILD_SEEDS / 10; seed++) {
+        struct world world;
+        begin(sim, &world, seed, LINK);
+        be_sound(&world);
+        world.free_paces = true;
+        for (uint32_t i = 0; i < REPORTS; i++)
+            MUST(sim, !has_verdict(&world, second(&world, true, 0)));
+        pccl_verdicts_free(&world.verdicts, &sim->driver_hook);
+    }
+}
+
+/* A fault of three seconds, and a peer that is late by a tenth: silent or right. Two faults: both are named. */
+SCENARIO(verdicts_of_mild_faults)
+{
+    for (uint64_t seed = 1; seed <= MILD_SEEDS; seed++) {
+        struct world world;
+        begin(sim, &world, seed, seed % 4 < 2 ? LINK : LATE);
+        if (seed % 2 == 0) {
+            (void)run_mild_seed(&world, seed, 3);
+        } else if (world.plant == LATE) {
+            world.late_percent = 10;
+            (void)run_mild_seed(&world, seed, REPORTS);
+        } else {
+            uint32_t late = (world.other + 1) % world.peers;
+            world.is_late = &late;
+            MUST(sim, run_mild_seed(&world, seed, REPORTS) == 2);
+        }
+    }
 }
 
 /* This verdict; `other` of a link, else the same as `peer`, and then beside one on a link. */
@@ -345,13 +450,6 @@ static void shows(const struct world *world, uint64_t seed, enum pccl_verdict_cl
         (other != peer && !pccl_id_equal(&entry->other, &world->witnesses[other].id)))
         sim_fail(world->sim, "seed %" PRIu64 ", plant %d, %u peers: %s", seed, (int)world->plant, world->peers,
                  entry == NULL ? "no verdict" : entry->evidence.bytes);
-}
-
-/* Runs a few seconds without a fault, because only a change is a verdict. */
-static void be_sound(struct world *world)
-{
-    for (uint32_t i = 0; i < SOUND; i++)
-        MUST(world->sim, !second(world, false, 0));
 }
 
 static void seconds(struct world *world, uint32_t count)
@@ -510,9 +608,11 @@ static void report_lie(struct world *world, uint32_t i)
                                         .busy_us = busy_us[(to * 7 + i + world->stride) % 5],
                                         .rtt_us = 1000,
                                         .lately_us = 1000};
-    telemetry.took_us = UINT64_C(4) * took_us[(i + world->culprit) % 4];
+    /* it may repeat the operations of the last second */
+    uint64_t first_round = world->first_round - (pccl_prng_chance(&world->prng, 500000) ? ROUNDS : 0);
+    telemetry.took_us = UINT64_C(4) * took_us[(i + world->culprit + world->stride) % 4];
     for (uint32_t k = 0; k < ROUNDS; k++)
-        rounds[k] = (struct pccl_seen_round){world->first_round + k, took_us[(i + world->culprit) % 4]};
+        rounds[k] = (struct pccl_seen_round){first_round + k, took_us[(i + world->culprit + world->stride) % 4]};
     telemetry.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
     pccl_witness_take(&world->witnesses[i], world->now_us, &telemetry);
 }
@@ -531,7 +631,7 @@ SCENARIO(verdicts_of_liars)
         bool alone = pccl_prng_chance(&world.prng, 300000); /* only one honest member reports links */
         world.stride = 1 + (uint32_t)pccl_prng_below(&world.prng, 4);
         for (uint32_t k = 0; k < REPORTS; k++) {
-            world.first_round += ROUNDS;
+            begin_second(&world);
             for (uint32_t i = 0; i < liars; i++)
                 report_lie(&world, i);
             for (uint32_t i = liars; i < world.peers; i++)
