@@ -596,9 +596,9 @@ static void report_lie(struct world *world, uint32_t i)
 {
     static const uint32_t busy_us[] = {100, 20000, 250000, 600000, 990000}, took_us[] = {1000, 40000, 230000, 5000000};
     struct pccl_seen_link links[PCCL_TELEMETRY_LINKS_MAX];
-    struct pccl_seen_round rounds[ROUNDS];
+    struct pccl_seen_round rounds[2 * ROUNDS];
     struct pccl_msg_sight telemetry = {
-        .window_ms = 1000, .operations = ROUNDS, .rounds = rounds, .rounds_count = ROUNDS, .links = links};
+        .window_ms = 1000, .operations = ROUNDS, .rounds = rounds, .rounds_count = 2 * ROUNDS, .links = links};
     for (uint32_t to = 0; to < world->peers; to++)
         if (to != i && pccl_prng_chance(&world->prng, 700000))
             links[telemetry.links_count++] =
@@ -608,11 +608,10 @@ static void report_lie(struct world *world, uint32_t i)
                                         .busy_us = busy_us[(to * 7 + i + world->stride) % 5],
                                         .rtt_us = 1000,
                                         .lately_us = 1000};
-    /* it may repeat the operations of the last second */
-    uint64_t first_round = world->first_round - (pccl_prng_chance(&world->prng, 500000) ? ROUNDS : 0);
     telemetry.took_us = UINT64_C(4) * took_us[(i + world->culprit + world->stride) % 4];
-    for (uint32_t k = 0; k < ROUNDS; k++)
-        rounds[k] = (struct pccl_seen_round){first_round + k, took_us[(i + world->culprit + world->stride) % 4]};
+    for (uint32_t k = 0; k < 2 * ROUNDS; k++) /* it repeats the operations of the last second */
+        rounds[k] = (struct pccl_seen_round){world->first_round - ROUNDS + k,
+                                             took_us[(i + world->culprit + world->stride) % 4]};
     telemetry.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
     pccl_witness_take(&world->witnesses[i], world->now_us, &telemetry);
 }

@@ -1,5 +1,5 @@
 /*
- * master/verdicts: the verdict on peers that have not reported. The simulator has the rest
+ * master/verdicts: the verdict on peers that have not reported, and repeated reports. The simulator has the rest
  * (tests/sim/scenarios_verdicts.c).
  */
 #include "unit.h"
@@ -54,4 +54,16 @@ TEST(test_slow_receiver_that_is_silent)
     assert_true(entry->enough && entry->enough_us != 0);
     assert_null(pccl_verdicts_at(&verdicts, 1));
     pccl_verdicts_free(&verdicts, pccl_heap());
+}
+
+/* A member has one vote about an operation, although it reports it again. */
+TEST(test_operation_counts_once)
+{
+    struct pccl_witness witness = {.received_us = 0};
+    struct pccl_seen_round rounds[] = {{7, 1000}, {8, 1000}};
+    const struct pccl_msg_sight telemetry = {.window_ms = 1000, .rounds = rounds, .rounds_count = 2};
+    pccl_witness_take(&witness, 1000000, &telemetry);
+    rounds[1].key = 9;
+    pccl_witness_take(&witness, 2000000, &telemetry);
+    assert_int_equal(witness.round_count, 3);
 }
