@@ -84,7 +84,9 @@ static bool is_of_this_era(const struct pccl_peer *p, const struct pccl_instance
 /* Returns true if the pair and the subgroup of the operation exist. The whole group always does. */
 static bool lives(const struct pccl_peer *p, const struct pccl_instance *instance)
 {
-    if (instance->pair == PCCL_OPEN_PAIR && p->group.count < 2)
+    /* a restarted master sends an answer before the view that it belongs to (PROTOCOL 1.5) */
+    bool is_alone = p->group.count < 2 && pccl_epoch_compare(&p->attributes.epoch, &p->epoch) <= 0;
+    if (instance->pair == PCCL_OPEN_PAIR && is_alone)
         return false;
     if (instance->pair != 0 && instance->pair != PCCL_OPEN_PAIR && pccl_peer_other_of(p, instance->pair) == NULL)
         return false;
