@@ -139,9 +139,9 @@ static struct node *wanting[WANTED_MAX];
 static uint32_t wanted_count;
 
 static void dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                      const struct pccl_address *candidates, uint32_t count)
+                      const struct pccl_address *candidates, uint32_t count, bool reversed)
 {
-    (void)ticket, (void)candidates, (void)count;
+    (void)ticket, (void)candidates, (void)count, (void)reversed;
     if (wanted_count == WANTED_MAX)
         abort();
     wanting[wanted_count] = context;

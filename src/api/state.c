@@ -1,5 +1,6 @@
 /* pcclSynchronizeSharedState: checks its arguments, runs it and reports its result. */
 #include "api/api.h"
+#include "drive/comm_links.h"
 #include "drive/comm_engine.h"
 #include "drive/comm_broken.h"
 #include "drive/comm_machine.h"
@@ -187,7 +188,7 @@ static enum pccl_status with_tensors(struct pccl_communicator *comm, struct pccl
     struct pccl_sync_config config = {.kernels = pccl_kernels_for(pccl_cpu_features()),
                                       .tensors = tensors,
                                       .tensor_count = (uint32_t)state->count,
-                                      .worker = pccl_comm_worker_config(comm, on_broken),
+                                      .worker = pccl_comm_worker_config(comm, on_broken, pccl_comm_want_back),
                                       .touching = pccl_comm_on_touching,
                                       .proven = pccl_comm_on_proven,
                                       .fetched = pccl_comm_on_fetched};

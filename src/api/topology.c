@@ -28,7 +28,7 @@ static enum pccl_status make_measurer(struct pccl_communicator *comm, struct pcc
                                       struct pccl_text *reason)
 {
     struct pccl_measure_config config = {
-        .worker = pccl_comm_worker_config(comm, on_broken),
+        .worker = pccl_comm_worker_config(comm, on_broken, pccl_comm_want_back),
         .streams_long = pccl_comm_pool_size(comm, PCCL_LONG_PATH_RTT_US),
         .streams_short = pccl_comm_pool_size(comm, 0),
         .dial_ms = (uint32_t)pccl_min_u64(comm->params.connect_timeout_ms, DIAL_MS_MAX),

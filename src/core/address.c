@@ -15,6 +15,16 @@ bool pccl_address_is_loopback(const struct pccl_address *address)
     return pccl_address_is_v4(address) ? address->ip[12] == 127 : memcmp(address->ip, v6_loopback, 16) == 0;
 }
 
+bool pccl_address_is_private(const struct pccl_address *address)
+{
+    const uint8_t *ip = address->ip + 12;
+    if (!pccl_address_is_v4(address))
+        return (address->ip[0] & 0xfe) == 0xfc || (address->ip[0] == 0xfe && (address->ip[1] & 0xc0) == 0x80) ||
+               pccl_address_is_loopback(address);
+    return ip[0] == 10 || ip[0] == 127 || (ip[0] == 172 && ip[1] / 16 == 1) || (ip[0] == 192 && ip[1] == 168) ||
+           (ip[0] == 100 && ip[1] / 64 == 1) || (ip[0] == 169 && ip[1] == 254);
+}
+
 bool pccl_address_is_unspecified(const struct pccl_address *address)
 {
     static const uint8_t zero[16] = {0};

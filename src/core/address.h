@@ -17,6 +17,9 @@ struct pccl_address {
 
 bool pccl_address_is_v4(const struct pccl_address *address);
 bool pccl_address_is_loopback(const struct pccl_address *address);
+/* Returns true if only hosts of the same network can use the address: private, shared (100.64/10), link-local,
+ * loopback. */
+bool pccl_address_is_private(const struct pccl_address *address);
 bool pccl_address_is_unspecified(const struct pccl_address *address);
 /*
  * Returns true if both addresses may belong to one host: they are equal IPv4 addresses, or in the same IPv6 /64

@@ -3,13 +3,15 @@
 #include "drive/communicator.h"
 
 struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm,
-                                                  void (*broken)(void *comm, struct pccl_worker *worker))
+                                                  void (*broken)(void *comm, struct pccl_worker *worker),
+                                                  pccl_comm_want_back_t *want_back)
 {
     return (struct pccl_worker_config){.keys = comm->keys,
                                        .local = comm->local,
                                        .stagger_ms = PCCL_COMMUNICATOR_STAGGER_MS,
                                        .log = {comm, pccl_comm_on_log},
                                        .context = comm,
+                                       .want_back = want_back,
                                        .broken = broken};
 }
 

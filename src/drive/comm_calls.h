@@ -18,9 +18,11 @@ struct pccl_call_slot {
     struct pccl_worker *worker; /* SYNC and OPTIMIZE: worker that does the work of the call; NULL otherwise */
 };
 
+typedef uint64_t pccl_comm_want_back_t(void *comm, const struct pccl_id *peer, enum pccl_link_kind kind, uint32_t slot);
 /* Returns the part of the config, without names, that is the same for all workers of a communicator. */
 struct pccl_worker_config pccl_comm_worker_config(struct pccl_communicator *comm,
-                                                  void (*broken)(void *comm, struct pccl_worker *worker));
+                                                  void (*broken)(void *comm, struct pccl_worker *worker),
+                                                  pccl_comm_want_back_t *want_back);
 /* Waits for the end of a call that the state machine has accepted, and returns its status. */
 enum pccl_status pccl_comm_await_call(struct pccl_communicator *comm, struct pccl_call_slot *slot);
 /* Waits for the end of a call. Releases the lock to run its worker whenever the worker has work. */

@@ -30,7 +30,8 @@ void pccl_comm_on_log(void *context, enum pccl_log_level level, const char *line
 
 bool pccl_comm_has_notes(const struct pccl_communicator *comm)
 {
-    return pccl_comm_master_has_notes(&comm->master) || comm->links.queued || comm->starved;
+    return pccl_comm_master_has_notes(&comm->master) || comm->links.queued || comm->links.backs_due ||
+           comm->links.backs_over || comm->starved;
 }
 
 void pccl_comm_wake_loop(struct pccl_communicator *comm)

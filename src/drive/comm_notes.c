@@ -85,7 +85,7 @@ void pccl_comm_link_queue(struct pccl_comm_link *link)
 }
 
 void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                                const struct pccl_address *candidates, uint32_t count)
+                                const struct pccl_address *candidates, uint32_t count, bool reversed)
 {
     struct pccl_communicator *comm = context;
     struct pccl_comm_link *link = pccl_comm_link_make(comm, peer);
@@ -98,6 +98,7 @@ void pccl_comm_effect_dial_link(void *context, const struct pccl_id *peer, const
     if (count)
         memcpy(link->candidates, candidates, count * sizeof *candidates);
     link->candidate_count = count;
+    link->reversed = reversed;
     link->dial = true;
     pccl_comm_link_queue(link);
 }
@@ -126,11 +127,14 @@ void pccl_comm_effect_cut_link(void *context, const struct pccl_id *peer, uint64
         link->slots[slot].dialed = 0; /* a connection whose handshake completes later is closed */
         if (link->outgoing & UINT64_C(1) << slot)
             pccl_engine_cut(comm->data.engine, peer, true, slot);
+        else if (link->slots[slot].awaited)
+            pccl_comm_link_queue(link); /* the loop ends the attempt */
     }
 }
 
 void pccl_comm_links_close_all(struct pccl_communicator *comm)
 {
+    comm->links.backs_over = !pccl_list_is_empty(&comm->links.backs);
     for (struct pccl_table_node *node = pccl_table_first(&comm->links.by_peer); node;
          node = pccl_table_after(&comm->links.by_peer, node)) {
         struct pccl_comm_link *link = PCCL_CONTAINER_OF(node, struct pccl_comm_link, by_peer);

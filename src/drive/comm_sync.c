@@ -26,7 +26,7 @@ void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan
 
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                  bool holds_unequal, const struct pccl_proof *proof,
-                                 const struct pccl_address *candidates, uint32_t count)
+                                 const struct pccl_address *candidates, uint32_t count, bool reversed)
 {
     struct pccl_communicator *comm = context;
     const struct pccl_sync_named named = {.peer = *peer,
@@ -34,7 +34,8 @@ void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, cons
                                           .holds_unequal = holds_unequal,
                                           .proof = *proof,
                                           .candidates = candidates,
-                                          .candidate_count = count};
+                                          .candidate_count = count,
+                                          .reversed = reversed};
     if (synchronizer_of(comm))
         pccl_synchronizer_donor(synchronizer_of(comm), &named);
 }

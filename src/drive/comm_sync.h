@@ -18,7 +18,7 @@ PCCL_MUST_CHECK enum pccl_status pccl_comm_synchronize(struct pccl_communicator 
 void pccl_comm_effect_sync_plan(void *context, const struct pccl_sync_plan *plan);
 void pccl_comm_effect_sync_donor(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
                                  bool holds_unequal, const struct pccl_proof *proof,
-                                 const struct pccl_address *candidates, uint32_t count);
+                                 const struct pccl_address *candidates, uint32_t count, bool reversed);
 /* Events of the synchronizer, on the thread of the call. */
 void pccl_comm_on_touching(void *comm);
 void pccl_comm_on_proven(void *comm, const struct pccl_proof *proof);

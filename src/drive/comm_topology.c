@@ -25,7 +25,8 @@ void pccl_comm_effect_measure(void *context, const struct pccl_peer_test *test)
                                        .peer = test->peer,
                                        .ticket = test->ticket,
                                        .limit_ms = test->limit_ms,
-                                       .candidate_count = test->candidate_count};
+                                       .candidate_count = test->candidate_count,
+                                       .reversed = test->reversed};
     PCCL_ASSERT(test->candidate_count <= PCCL_CANDIDATES_MAX);
     if (test->candidate_count)
         memcpy(order.candidates, test->candidates, test->candidate_count * sizeof *test->candidates);

@@ -371,6 +371,7 @@ enum pccl_status pccl_comm_create_machine(struct pccl_communicator *comm, const 
                                         .send_master = pccl_comm_effect_send_master,
                                         .accept_master = pccl_comm_effect_accept_master,
                                         .dial_link = pccl_comm_effect_dial_link,
+                                        .dial_back = pccl_comm_effect_dial_back,
                                         .close_link = pccl_comm_effect_close_link,
                                         .cut_link = pccl_comm_effect_cut_link,
                                         .call_done = effect_call_done,
@@ -430,6 +431,7 @@ struct pccl_communicator *pccl_comm_create(const struct pccl_params *params, con
     pccl_table_init(&comm->operations.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->feedbacks.by_tag, pccl_heap(), &comm->hash);
     pccl_table_init(&comm->links.by_peer, pccl_heap(), &comm->hash);
+    pccl_list_init(&comm->links.backs);
     if (!pccl_comm_telemetry_init(comm))
         goto no_recorder;
     pccl_comm_waiting_init(&comm->waiting);

@@ -33,7 +33,9 @@ bool pccl_master_needs_link(const struct pccl_remote *from, const struct pccl_re
 static inline bool pccl_master_is_small(uint32_t members) { return members <= PCCL_MESH_PEERS_MAX; }
 /*
  * Returns the number of members, at most 2, that have reported within the silence limit that this peer's process is
- * gone. `strict` counts only members that dialed it. `alone` may be NULL; it receives the member if there is only one.
+ * gone. `strict` counts only members that dialed it. If the master has never reached the peer's port, only reports of
+ * members count that have: a router on the path can end and refuse the other connections. `alone` may be NULL; it
+ * receives the member if there is only one.
  */
 uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
                                      const struct pccl_id **alone);
@@ -42,6 +44,17 @@ uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id
 
 /* ---- wanted links ---- */
 
+/* Returns true if `to` must dial the link from `from` to `to`, because the master can reach only `from`. */
+bool pccl_master_is_reversed(const struct pccl_remote *from, const struct pccl_remote *to);
+/* Returns true if the master has dialed the peer's port only in vain. */
+static inline bool pccl_master_is_unreached(const struct pccl_remote *remote)
+{
+    return !remote->verified && remote->unanswered_us != 0;
+}
+/* Requests a link again, because its sender tried it the wrong way. */
+void pccl_master_correct_request(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
+/* Requests again the links of this peer that are not up, if the end that dials is now the other one. */
+void pccl_master_update_requests(struct pccl_master *m, struct pccl_remote *remote);
 /* Asks `from` to dial `to`. Does nothing if it has been asked already. */
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /* Sends a member an address that it requested. Keeps no state, because the member closes the link itself. */
@@ -86,9 +99,12 @@ void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, c
  */
 void pccl_master_link_gone(struct pccl_master *m, const struct pccl_remote *from,
                            const struct pccl_msg_link_gone *gone);
+/*
+ * Handles `want_back`: forwards it to the peer that must dial, or ends the sender's attempt if it cannot be forwarded.
+ */
+void pccl_master_want_back(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_want_back *want);
 /* Stores a peer's report about the end of a link. */
-void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
-                           enum pccl_link_end how);
+void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_msg_link_lost *lost);
 /*
  * Handles the loss of the control connection. Removes the peer if others have seen its process end; otherwise the
  * master dials its port.
@@ -101,7 +117,7 @@ void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote);
 /* Handles the result of a dial (PROBED). */
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event);
-/* Dials the port again if the time for that has come. */
+/* Dials the port again if the time for that has come. Ends the patience with a first dial. */
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- links that have failed ---- */

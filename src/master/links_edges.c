@@ -16,9 +16,10 @@ struct pccl_edge *pccl_master_find_edge(const struct pccl_master *m, const struc
     return NULL;
 }
 
-void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_id *to, bool incoming,
-                           enum pccl_link_end how)
+void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, const struct pccl_msg_link_lost *lost)
 {
+    const struct pccl_id *to = &lost->peer;
+    bool incoming = lost->incoming != 0;
     struct pccl_edge *edge = pccl_master_find_edge(m, from, to, incoming);
     if (edge == NULL) {
         struct pccl_edge *edges = m->edge_count < PCCL_EDGES_MAX ? pccl_grow(&m->memory, m->edges, &m->edge_capacity,
@@ -30,7 +31,8 @@ void pccl_master_note_edge(struct pccl_master *m, const struct pccl_id *from, co
         edge = &edges[m->edge_count++];
         *edge = (struct pccl_edge){.from = *from, .to = *to, .incoming = incoming};
     }
-    edge->how = how;
+    edge->dialed = lost->incoming == lost->reversed;
+    edge->how = (enum pccl_link_end)lost->how;
     edge->since_us = m->now_us;
 }
 
@@ -55,14 +57,29 @@ static bool is_witness(const struct pccl_master *m, const struct pccl_id *id, co
     return pccl_master_is_living_member(remote) && peer != NULL && remote->group_number == peer->group_number;
 }
 
+/*
+ * Returns true if the path that failed has led to the peer's port before: the master has reached it, or the reporter
+ * has. A connection that the peer itself has dialed, and a port behind a firewall, show nothing. In a recovery members
+ * report only ports that they have reached.
+ */
+static bool has_reached(const struct pccl_master *m, const struct pccl_edge *edge, const struct pccl_remote *peer)
+{
+    const struct pccl_remote *reporter = pccl_master_find(m, &edge->from);
+    const struct pccl_link_intent *intent = reporter != NULL ? pccl_master_find_intent(reporter, &edge->to) : NULL;
+    if (peer != NULL && peer->verified)
+        return true;
+    return edge->dialed && (m->recovering || (intent != NULL && intent->reached));
+}
+
 uint32_t pccl_master_count_witnesses(const struct pccl_master *m, const struct pccl_id *id, bool strict,
                                      const struct pccl_id **alone)
 {
     const struct pccl_id *first = NULL;
+    const struct pccl_remote *peer = pccl_master_find(m, id);
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *edge = &m->edges[i];
         if (!pccl_id_equal(&edge->to, id) || !pccl_master_is_evidence(edge->how, strict) || !is_fresh(m, edge) ||
-            !is_witness(m, &edge->from, id))
+            !has_reached(m, edge, peer) || !is_witness(m, &edge->from, id))
             continue;
         if (first != NULL && !pccl_id_equal(first, &edge->from))
             return 2; /* callers need no higher count */

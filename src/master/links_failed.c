@@ -39,7 +39,7 @@ static bool is_confirmed(const struct pccl_master *m, const struct pccl_edge *ed
         return true;
     for (uint32_t i = 0; i < m->edge_count; i++) {
         const struct pccl_edge *other = &m->edges[i];
-        bool failed = other->how != 0 && pccl_master_is_failed_dialing(other->incoming, other->how);
+        bool failed = other->how != 0 && pccl_master_is_failed_dialing(other->incoming && !other->dialed, other->how);
         if (other->since_us == 0 || edge->failed_us >= other->since_us + m->config.silence_ms * UINT64_C(1000))
             continue;
         if (pccl_id_equal(&other->from, &edge->to) && pccl_id_equal(&other->to, &edge->from) &&
@@ -82,7 +82,10 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         !confirmed || (!lacks(m, edge, to) &&
                        (bad_from > bad_to || (bad_from == bad_to && has_answered && from->arrival > to->arrival)));
     struct pccl_remote *removed = remove_from ? from : to, *kept = remove_from ? to : from;
-    pccl_text_format(&why, "its link to peer %s failed, and no ring without that link exists", pccl_id_str(&kept->id));
+    pccl_text_format(&why, "its link to peer %s failed, and no ring without that link exists%s", pccl_id_str(&kept->id),
+                     pccl_master_is_unreached(from) && pccl_master_is_unreached(to)
+                         ? ": the master can reach the port of neither"
+                         : "");
     const struct pccl_remote *short_end = lacks(m, edge, removed) ? removed : lacks(m, edge, kept) ? kept : NULL;
     if (short_end != NULL) {
         pccl_text_append(&why, ": ");

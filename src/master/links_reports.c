@@ -11,7 +11,14 @@
 #include "master/topology.h"
 #include "wire/cost.h"
 
-enum { LOOK_AGAIN_US = 50000 };
+#include <string.h>
+
+enum {
+    LOOK_AGAIN_US = 50000,
+    /* pause before a port that has never been reached is dialed again; it doubles up to the next value */
+    CLOSED_AGAIN_US = 500000,
+    CLOSED_AGAIN_MAX_US = 64000000,
+};
 
 /* ---- the master's own dials ---- */
 
@@ -19,6 +26,37 @@ static void probe_again_later(struct pccl_master *m, struct pccl_remote *remote)
 {
     remote->look_again_us = m->now_us + LOOK_AGAIN_US;
     pccl_master_arm(m, remote->look_again_us);
+}
+
+static bool is_same_host(const struct pccl_address *a, const struct pccl_address *b)
+{
+    return memcmp(a->ip, b->ip, sizeof a->ip) == 0;
+}
+
+/*
+ * Returns the address that the master dials in this turn; NULL after the last one. These are the one that it sees and,
+ * at the same host, those that the peer advertises: a router there may forward another port.
+ */
+static const struct pccl_address *address_to_probe(const struct pccl_remote *remote, uint32_t turn)
+{
+    for (uint32_t i = 0; turn > 0 && i < remote->candidate_count; i++)
+        if (is_same_host(&remote->candidates[i], &remote->observed) &&
+            !pccl_address_equal(&remote->candidates[i], &remote->observed) && --turn == 0)
+            return &remote->candidates[i];
+    return turn == 0 ? &remote->observed : NULL;
+}
+
+/* Returns true if the peer has addresses that others may reach, but that the master does not dial. */
+static bool has_other_addresses(const struct pccl_remote *remote)
+{
+    bool is_near = pccl_address_is_private(&remote->observed);
+    for (uint32_t i = 0; i < remote->candidate_count; i++) {
+        const struct pccl_address *candidate = &remote->candidates[i];
+        bool is_useful = is_near ? !pccl_address_is_loopback(candidate) : !pccl_address_is_private(candidate);
+        if (is_useful && !is_same_host(candidate, &remote->observed))
+            return true;
+    }
+    return false;
 }
 
 void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
@@ -30,28 +68,21 @@ void pccl_master_probe(struct pccl_master *m, struct pccl_remote *remote)
         return;
     remote->probing = true;
     remote->look_again_us = 0;
+    if (remote->probed_us == 0)
+        remote->probed_us = m->now_us;
+    pccl_master_arm(m, remote->probed_us + m->config.settle_ms * UINT64_C(1000));
     struct pccl_id ticket = pccl_ticket(&remote->link_key, &(struct pccl_id){{0}}, &remote->id);
-    if (!m->effects.probe(m->effects.context, &remote->id, &m->lineage, &ticket, &remote->observed))
+    const struct pccl_address *address = address_to_probe(remote, remote->probe_turn);
+    if (address == NULL)
+        address = &remote->observed; /* it has changed */
+    if (!m->effects.probe(m->effects.context, &remote->id, &m->lineage, &ticket, address))
         probe_again_later(m, remote);
 }
 
-/*
- * Returns true if a peer whose control connection is closed counts as dead. A single reporter may lie, so the master
- * dials the peer itself, unless it has never reached that port. In that case one report suffices, but each reporter can
- * cause only one such removal within the silence limit.
- */
-static bool is_gone(struct pccl_master *m, const struct pccl_remote *remote)
+/* Returns true if a peer whose control connection is closed counts as dead. A single reporter may lie. */
+static bool is_gone(const struct pccl_master *m, const struct pccl_remote *remote)
 {
-    const struct pccl_id *alone = NULL;
-    uint32_t witnesses = pccl_master_count_witnesses(m, &remote->id, m->recovering, &alone);
-    if (witnesses != 1 || remote->verified)
-        return witnesses > 1;
-    struct pccl_remote *witness = pccl_master_find(m, alone);
-    uint64_t again_us = witness->believed_us + m->config.silence_ms * UINT64_C(1000);
-    if (witness->believed_us != 0 && m->now_us < again_us)
-        return false;
-    witness->believed_us = m->now_us;
-    return true;
+    return pccl_master_count_witnesses(m, &remote->id, m->recovering, NULL) > 1;
 }
 
 /*
@@ -65,23 +96,23 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
 }
 
 /*
- * Returns true if a newcomer that listens nowhere would become the first member of its group, so that others would wait
- * for it in vain. If the group has members, they dial it. A peer with addresses that the master does not dial may be
- * reachable there.
+ * Determines whether the peer must dial its links itself: the master has not reached its port so far, although it has
+ * waited for a while. If others may know a better address, one of them must have tried it.
  */
-static bool is_unreachable_first(struct pccl_master *m, const struct pccl_remote *remote,
-                                 const struct pccl_master_event *event)
+static void judge_reach(struct pccl_master *m, struct pccl_remote *remote)
 {
-    if (event->how != PCCL_LINK_REFUSED || remote->verified || remote->state != PCCL_REMOTE_PENDING || !m->founded ||
-        m->recovering || m->member_count == 0)
-        return false;
-    const struct pccl_peer_group *group = pccl_master_group(m, remote->group_number, false);
-    struct pccl_address addresses[PCCL_CANDIDATES_MAX];
-    return (group == NULL || group->ring_count == 0) && pccl_master_addresses(remote, addresses) == 1;
+    bool waited = remote->probed_us != 0 && m->now_us >= remote->probed_us + m->config.settle_ms * UINT64_C(1000);
+    bool closed = !remote->verified && (remote->unanswered_us != 0 || waited) &&
+                  (remote->undialed || !has_other_addresses(remote));
+    if (closed == remote->closed)
+        return;
+    remote->closed = closed;
+    pccl_master_update_requests(m, remote);
 }
 
 void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
 {
+    judge_reach(m, remote);
     if (remote->look_again_us == 0)
         return;
     if (m->now_us < remote->look_again_us) {
@@ -90,6 +121,22 @@ void pccl_master_probe_if_due(struct pccl_master *m, struct pccl_remote *remote)
     }
     remote->probing = false; /* it stayed set until the time of this dial */
     pccl_master_probe(m, remote);
+}
+
+/* Handles a failed dial to a port that the master has never reached. `is_first` is true for the first one. */
+static void port_is_closed(struct pccl_master *m, struct pccl_remote *remote, bool is_first)
+{
+    remote->pause_us = is_first ? CLOSED_AGAIN_US : pccl_min_u64(2 * remote->pause_us, CLOSED_AGAIN_MAX_US);
+    remote->look_again_us = m->now_us + remote->pause_us;
+    pccl_master_arm(m, remote->look_again_us);
+    if (!is_first)
+        return;
+    pccl_master_log(
+        m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+        "the master cannot reach the port of peer %s: that peer must dial its links, and if it crashes, this "
+        "is detected late",
+        pccl_id_str(&remote->id));
+    pccl_master_send_heartbeat(m, remote, true); /* its answer may be required for its admission */
 }
 
 void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *event)
@@ -102,8 +149,25 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
         return;
     }
     remote->probing = false;
+    if (!event->answered && !remote->verified) {
+        bool has_next = address_to_probe(remote, remote->probe_turn + 1) != NULL;
+        remote->probe_turn = has_next ? remote->probe_turn + 1 : 0;
+        if (has_next) {
+            pccl_master_probe(m, remote);
+            return;
+        }
+    }
+    remote->probed_us = 0;
+    bool is_new = event->answered && !remote->verified;
     remote->verified = remote->verified || event->answered;
-    remote->unanswered_us = event->answered ? 0 : m->now_us;
+    bool is_first = remote->unanswered_us == 0;
+    if (event->answered)
+        remote->unanswered_us = 0;
+    else if (remote->verified || is_first)
+        remote->unanswered_us = m->now_us;
+    judge_reach(m, remote);
+    if (is_new)
+        pccl_master_update_requests(m, remote); /* as a peer that others can dial */
     if (remote->probe_again)
         pccl_master_probe(m, remote); /* requested while this dial was under way */
     else if (event->answered)
@@ -111,20 +175,11 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->conn == 0 && remote->verified && has_seen_it_gone(m, event))
         pccl_master_remove(m, remote, PCCL_REFUSAL_GONE, "its control connection closed, and its port does not answer");
     else if (remote->conn == 0 && remote->verified && event->how == PCCL_LINK_CLOSED)
-        probe_again_later(
-            m, remote); /* a dying process closes its sockets one by one, so its port may have accepted this dial */
+        probe_again_later(m, remote); /* a dying process closes its port last, which may have accepted this dial */
     else if (remote->conn == 0 && remote->verified)
         return; /* the silence limit decides */
-    else if (is_unreachable_first(m, remote, event))
-        pccl_master_remove(m, remote, PCCL_REFUSAL_NOT_WARM, "no answer at its advertised port (is it forwarded?)");
-    else if (!remote->verified) {
-        pccl_master_log(m, PCCL_LOG_WARN,
-                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
-                        "the master cannot reach the port of peer %s: a crash of that peer may be detected late",
-                        pccl_id_str(&remote->id));
-        /* its answer may be required for its admission (membership_newcomers.c) */
-        pccl_master_send_heartbeat(m, remote, true);
-    }
+    else if (!remote->verified)
+        port_is_closed(m, remote, is_first);
 }
 
 void pccl_master_control_lost(struct pccl_master *m, struct pccl_remote *remote)
@@ -174,10 +229,18 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
         if (from->group != NULL && from->group->tuning.better != NULL)
             pccl_master_arm(m, m->now_us); /* a round may wait for this link */
     }
+    if (to != NULL && !to->verified && from->verified && lost->reversed == 0 && how != 0 &&
+        pccl_master_is_failed_dialing(incoming, how)) {
+        to->undialed = true;
+        judge_reach(m, to);
+    }
+    if (to != NULL && !to->departing && !m->recovering && !incoming && how != 0 &&
+        (lost->reversed != 0) != pccl_master_is_reversed(from, to))
+        pccl_master_correct_request(m, from, to);
     bool counts = m->recovering ? from->state == PCCL_REMOTE_RESUMING : pccl_master_is_living_member(from);
     if (!counts || (to == NULL && !m->recovering) || (to != NULL && to->departing))
         return;
-    pccl_master_note_edge(m, &from->id, &lost->peer, incoming, how);
+    pccl_master_note_edge(m, &from->id, lost);
     if (to == NULL) {
         pccl_master_mark(m, PCCL_STAGE_RECOVERY);
         return;
@@ -242,6 +305,8 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
         edge->since_us = 0; /* cancels the other end's report about the previous link */
     intent->up = true;
     intent->failed = false;
+    intent->reversed = up->reversed != 0;
+    intent->reached = intent->reached || up->reversed == 0;
     recheck_newcomers(m, from, remote);
     pccl_master_link_restored(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)
@@ -255,6 +320,32 @@ void pccl_master_link_gone(struct pccl_master *m, const struct pccl_remote *from
     if (!m->recovering && dialer != NULL && dialer->group_number == from->group_number &&
         dialer->session.queued_count < PCCL_GONE_QUEUE_MAX)
         pccl_master_send(m, dialer, &msg, 0);
+}
+
+void pccl_master_want_back(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg_want_back *want)
+{
+    struct pccl_remote *to = pccl_master_find(m, &want->peer);
+    struct pccl_address candidates[PCCL_CANDIDATES_MAX];
+    if (m->recovering)
+        return; /* after the recovery its sender requests it again */
+    if (to == NULL || to->departing || to == from || to->group_number != from->group_number ||
+        to->session.queued_count >= PCCL_GONE_QUEUE_MAX || !pccl_budget_take(&from->backs, m->now_us)) {
+        struct pccl_msg gone = {.type = PCCL_MSG_link_gone,
+                                .as.link_gone = {.peer = want->peer, .number = want->number}};
+        pccl_master_send(m, from, &gone, 0);
+        return;
+    }
+    if (from->state == PCCL_REMOTE_PENDING && to->state == PCCL_REMOTE_MEMBER)
+        pccl_master_send_names(m, to, &(struct pccl_member){.peer = from->id}, 1);
+    struct pccl_msg msg = {.type = PCCL_MSG_dial_back,
+                           .as.dial_back = {.peer = from->id,
+                                            .ticket = pccl_ticket(&from->link_key, &to->id, &from->id),
+                                            .kind = want->kind,
+                                            .slot = want->slot,
+                                            .number = want->number,
+                                            .candidates = candidates,
+                                            .candidates_count = pccl_master_addresses(from, candidates)}};
+    pccl_master_send(m, to, &msg, 0);
 }
 
 void pccl_master_link_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)

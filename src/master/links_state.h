@@ -8,6 +8,8 @@
 struct pccl_link_intent {
     struct pccl_id to;
     bool up, failed;    /* failed: the last dial failed */
+    bool reversed;      /* true if the other end dials, or has dialed */
+    bool reached;       /* true if it has been up, and its sender had dialed */
     uint32_t subgroups; /* number of subgroups that use it */
     uint32_t rtt_us;    /* last reported round trip; 0 if unknown */
     uint64_t rate;      /* last reported rate, at most PCCL_RATE_MOST; 0 if unknown */
@@ -25,6 +27,7 @@ struct pccl_hub {
 struct pccl_edge {
     struct pccl_id from, to; /* `from` is the reporter */
     bool incoming;
+    bool dialed; /* true if the reporter dials the link */
     enum pccl_link_end how;
     uint64_t since_us;  /* time of the last report; 0 if the link is up again */
     uint64_t failed_us; /* time of the first failure in this ring, if a decision is due */

@@ -83,6 +83,11 @@ static void drop_intent(struct pccl_remote *from, struct pccl_link_intent *inten
     *intent = from->intents[--from->intent_count];
 }
 
+bool pccl_master_is_reversed(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return to->closed && from->verified;
+}
+
 static void send_warm_up(struct pccl_master *m, struct pccl_remote *from, const struct pccl_remote *to, bool answers)
 {
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
@@ -92,9 +97,17 @@ static void send_warm_up(struct pccl_master *m, struct pccl_remote *from, const 
                                           .peer = to->id,
                                           .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
                                           .answers = answers,
+                                          .reversed = pccl_master_is_reversed(from, to),
                                           .candidates = candidates,
                                           .candidates_count = count}};
     pccl_master_send(m, from, &msg, 0);
+}
+
+/* Sends the request for a link that has a record. */
+static void request(struct pccl_master *m, struct pccl_remote *from, const struct pccl_remote *to)
+{
+    pccl_master_find_intent(from, &to->id)->reversed = pccl_master_is_reversed(from, to);
+    send_warm_up(m, from, to, false);
 }
 
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
@@ -104,7 +117,21 @@ void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, s
         return;
     if (from->state == PCCL_REMOTE_MEMBER && to->state == PCCL_REMOTE_PENDING)
         pccl_master_send_names(m, from, &(struct pccl_member){.peer = to->id}, 1);
-    send_warm_up(m, from, to, false);
+    request(m, from, to);
+}
+
+void pccl_master_update_requests(struct pccl_master *m, struct pccl_remote *remote)
+{
+    for (uint32_t i = 0; i < m->remote_count; i++) {
+        struct pccl_remote *from = m->remotes[i];
+        for (uint32_t k = 0; k < from->intent_count && !from->departing; k++) {
+            struct pccl_link_intent *intent = &from->intents[k];
+            struct pccl_remote *to =
+                from == remote || pccl_id_equal(&intent->to, &remote->id) ? pccl_master_find(m, &intent->to) : NULL;
+            if (to != NULL && !intent->up && intent->reversed != pccl_master_is_reversed(from, to))
+                request(m, from, to);
+        }
+    }
 }
 
 /* Ignores a destination that is no longer a member: the view that ends the sends to it is under way. */
@@ -115,6 +142,15 @@ void pccl_master_send_address(struct pccl_master *m, struct pccl_remote *from, c
         pccl_master_remove(m, from, PCCL_REFUSAL_PROTOCOL, "it requested a link to itself");
     else if (wanted != NULL && pccl_master_is_living_member(wanted) && wanted->group == from->group)
         send_warm_up(m, from, wanted, true);
+}
+
+void pccl_master_correct_request(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
+{
+    struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    if (intent != NULL && !intent->up)
+        request(m, from, to);
+    else if (intent == NULL && from != to && pccl_master_is_living_member(from))
+        pccl_master_send_address(m, from, &to->id);
 }
 
 static bool is_of_view(const struct pccl_remote *from, const struct pccl_remote *to)

@@ -318,6 +318,7 @@ static void dispatch(struct pccl_master *m, struct pccl_remote *from, const stru
     case PCCL_MSG_link_lost:
     case PCCL_MSG_link_up: pccl_master_link_message(m, from, msg); return;
     case PCCL_MSG_link_gone: pccl_master_link_gone(m, from, &msg->as.link_gone); return;
+    case PCCL_MSG_want_back: pccl_master_want_back(m, from, &msg->as.want_back); return;
     case PCCL_MSG_shortage: pccl_master_note_shortage(m, from, msg->as.shortage.reason); return;
     default: break;
     }

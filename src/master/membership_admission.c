@@ -14,6 +14,9 @@
 
 #include <string.h>
 
+/* limits for the connections that a peer makes others dial (PROTOCOL 11.6) */
+enum { BACKS_PER_S = 32, BACKS_BURST = 256 };
+
 /* ---- strangers ---- */
 
 void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stranger)
@@ -143,6 +146,7 @@ static struct pccl_remote *add_remote(struct pccl_master *m, const struct pccl_m
     remote->link_key = hello->link_key;
     remote->state = state;
     remote->group_number = hello->group;
+    remote->backs = (struct pccl_budget){.per_s = BACKS_PER_S, .burst = BACKS_BURST};
     remote->arrival = ++m->arrivals;
     m->tally.newcomers += state == PCCL_REMOTE_PENDING;
     remote->received_us = remote->warm_since_us = m->now_us;

@@ -203,9 +203,10 @@ static bool may_be_first(const struct pccl_master *m, const struct pccl_remote *
 {
     if (remote->verified)
         return true;
-    if (remote->probing && m->now_us < remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000))
+    bool failed = remote->unanswered_us != 0;
+    if (!failed && remote->probing && m->now_us < remote->warm_since_us + m->config.warm_up_ms * UINT64_C(1000))
         return false;
-    return remote->received_us > (remote->probing ? remote->warm_since_us : remote->unanswered_us);
+    return remote->received_us > (failed ? remote->unanswered_us : remote->warm_since_us);
 }
 
 /*
@@ -286,7 +287,16 @@ static void reject(struct pccl_master *m, struct pccl_remote *unready)
         pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s", words.bytes);
         return;
     }
-    if (next != NULL && !pccl_master_holds_link(unready, next))
+    const struct pccl_remote *last = next != NULL ? group->ring[group->ring_count - 1] : NULL;
+    const struct pccl_remote *closed = NULL;
+    if (next != NULL && pccl_master_is_unreached(unready))
+        closed = pccl_master_is_unreached(next) ? next : pccl_master_is_unreached(last) ? last : NULL;
+    if (closed != NULL)
+        pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM,
+                           "no link between it and its future neighbor, peer %s, within %s: the master can reach the "
+                           "port of neither, and a link requires one such port (is one forwarded?)",
+                           pccl_id_str(&closed->id), patience);
+    else if (next != NULL && !pccl_master_holds_link(unready, next))
         pccl_master_remove(
             m, unready, PCCL_REFUSAL_NOT_WARM,
             "it could not open a link to its future neighbor, peer %s, within %s (is that peer's port reachable?)",

@@ -449,6 +449,7 @@ static void send_recovered(struct pccl_master *m)
             continue;
         struct pccl_msg msg = {.type = PCCL_MSG_recovered, .as.recovered = {.decisions = remote->group->decisions}};
         pccl_master_send(m, remote, &msg, 0);
+        pccl_master_probe(m, remote);
     }
 }
 

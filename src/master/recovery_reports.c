@@ -189,7 +189,9 @@ void pccl_master_resume_received(struct pccl_master *m, struct pccl_remote *from
         report->ended = report->begun;
         status = report->begun ? PCCL_OK : PCCL_MALFORMED;
         for (uint32_t i = 0; i < msg->as.resume_end.dead_count; i++)
-            pccl_master_note_edge(m, &from->id, &msg->as.resume_end.dead[i], false, PCCL_LINK_REFUSED);
+            pccl_master_note_edge(
+                m, &from->id,
+                &(struct pccl_msg_link_lost){.peer = msg->as.resume_end.dead[i], .how = PCCL_LINK_REFUSED});
         pccl_master_mark(m, PCCL_STAGE_RECOVERY);
         break;
     default: status = PCCL_MALFORMED; break;

@@ -5,6 +5,7 @@
 #ifndef PCCL_MASTER_REMOTE_H
 #define PCCL_MASTER_REMOTE_H
 
+#include "core/budget.h"
 #include "core/list.h"
 #include "core/table.h"
 #include "core/text.h"
@@ -58,13 +59,17 @@ struct pccl_remote {
     bool awaits_view_ack;                   /* true if the latest view may still decide operations at this member */
     uint32_t unacknowledged_views;          /* number of views that it has not acknowledged */
     struct pccl_epoch view_acknowledged;    /* latest view that it has acknowledged */
-    uint64_t believed_us;                   /* time at which its report alone last proved a peer's death; 0: never */
     bool counted;                           /* recovery: true if its report alone has proved a peer's death */
     bool verified;                          /* true if the master has reached its listening port */
+    bool closed;   /* true if the master cannot reach that port, so that this peer must dial its links itself */
+    bool undialed; /* true if a peer that the master can reach could not dial it either */
     bool probing, probe_again;
+    uint32_t probe_turn;    /* number of the address that the master dials (links_reports.c) */
+    uint64_t probed_us;     /* with `probing`: time since which the master dials the port without an answer */
     uint64_t unanswered_us; /* time of the master's failed dial to its port; 0: none */
     /* time of the next dial to its port, because it was closing or no dial was possible; 0: none */
     uint64_t look_again_us;
+    uint64_t pause_us; /* pause before the next dial to a port that the master has never reached */
 
     bool draining;      /* true if it must be removed when the next topology update is decided */
     bool drains_itself; /* true if the peer itself requested this */
@@ -94,6 +99,7 @@ struct pccl_remote {
     uint64_t training_us, training_step; /* time and content of its last training report; 0: none */
     double training_loss;
 
+    struct pccl_budget backs; /* limits the connections that it makes other peers dial */
     struct pccl_link_intent *intents;
     uint32_t intent_count, intent_capacity;
     struct pccl_hub to_hub, from_hub;

@@ -19,6 +19,7 @@
 #include "core/ticket.h"
 #include "master/rounds_internal.h"
 #include "master/shortages.h"
+#include "master/links.h"
 #include "master/output.h"
 #include "master/roster.h"
 
@@ -142,6 +143,7 @@ static void name_donor(struct pccl_master *m, struct pccl_remote *to, const stru
                                              .peer = donor->id,
                                              .ticket = pccl_ticket(&donor->link_key, &to->id, &donor->id),
                                              .holds_unequal = donor->sync_part->holds_unequal,
+                                             .reversed = pccl_master_is_reversed(to, donor),
                                              .proof = to->group->sync_proof,
                                              .candidates = addresses,
                                              .candidates_count = count}};

@@ -83,13 +83,15 @@ static struct pccl_topology_link link_of(const struct pccl_master *m, const stru
                                          const struct pccl_remote *to)
 {
     struct pccl_figure figure = pccl_master_link_estimate(from, to);
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
     bool is_old = figure.at_us != 0 && figure.at_us < m->now_us;
     return (struct pccl_topology_link){.from = from->number,
                                        .to = to->number,
                                        .rate = figure.source != PCCL_FIGURE_UNREACHABLE ? figure.rate : 0,
                                        .age_ms = is_old ? (m->now_us - figure.at_us) / 1000 : 0,
                                        .rtt_us = figure.rtt_us,
-                                       .source = figure.source};
+                                       .source = figure.source,
+                                       .reversed = intent != NULL && intent->up && intent->reversed};
 }
 
 /* Adds the link between two members, as unreachable if `problem` says so. Returns false if out of memory. */
@@ -201,9 +203,9 @@ static void log_ring(struct pccl_master *m, const struct pccl_peer_group *group)
         const struct pccl_remote *from = group->ring[i], *to = group->ring[(i + 1) % group->ring_count];
         struct pccl_topology_link link = link_of(m, from, to);
         pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
-                        "group %u, ring: peer %s to peer %s: %" PRIu64 " Mbit/s, round trip %s", group->number,
+                        "group %u, ring: peer %s to peer %s: %" PRIu64 " Mbit/s, round trip %s%s", group->number,
                         pccl_id_str(&from->id), pccl_id_str(&to->id), link.rate / 125000,
-                        pccl_duration_str(link.rtt_us));
+                        pccl_duration_str(link.rtt_us), link.reversed ? ", reversed" : "");
     }
 }
 

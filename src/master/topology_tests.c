@@ -284,6 +284,7 @@ static void begin_test(struct pccl_master *m, struct pccl_remote *from, struct p
                                           .peer = to->id,
                                           .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
                                           .limit_ms = limit_ms,
+                                          .reversed = pccl_master_is_reversed(from, to),
                                           .candidates = addresses,
                                           .candidates_count = count}};
     pccl_master_send(m, from, &msg, 0);

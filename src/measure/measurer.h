@@ -19,6 +19,7 @@ struct pccl_measure_order {
     uint32_t limit_ms;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
+    bool reversed; /* the other peer dials */
 };
 
 struct pccl_measure_result {

@@ -203,8 +203,11 @@ static bool dial(struct pccl_measurer *measurer, uint32_t slot, const struct pcc
         .timeout_ms = measurer->config.dial_ms,
         .declined = &test->declined, /* set if the peer itself declines, which proves that the path works */
     };
-    test->lines[slot] = (struct pccl_worker_line){
-        .worker = &measurer->worker, .role = &testing, .peer = test->order.peer, .dialed = on_dialed};
+    test->lines[slot] = (struct pccl_worker_line){.worker = &measurer->worker,
+                                                  .role = &testing,
+                                                  .peer = test->order.peer,
+                                                  .reversed = test->order.reversed,
+                                                  .dialed = on_dialed};
     return pccl_worker_dial(&test->lines[slot], &hello, &dial);
 }
 

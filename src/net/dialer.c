@@ -104,6 +104,7 @@ static void name_key(struct pccl_dialer *dialer, const struct pccl_msg_link_hell
 struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory *memory, const struct pccl_dial *dial)
 {
     PCCL_ASSERT(dial->count <= PCCL_DIAL_ADDRESSES_MAX && (dial->hello || !dial->local));
+    PCCL_ASSERT(!dial->waits_ms || (dial->count == 0 && !dial->hello));
     struct pccl_dialer *dialer = pccl_allocate(memory, sizeof *dialer);
     if (!dialer)
         return NULL;
@@ -126,7 +127,7 @@ struct pccl_dialer *pccl_dialer_start(uv_loop_t *loop, const struct pccl_memory 
         dialer->hello_length = pccl_handshake_hello(dial->hello, dialer->hello);
         dialer->dial.hello = NULL; /* not valid after this call */
     }
-    schedule(dialer, 0);
+    schedule(dialer, dial->waits_ms);
     return dialer;
 }
 
@@ -144,13 +145,13 @@ static enum pccl_link_end verdict(const struct pccl_dialer *dialer)
         for (uint32_t i = 0; i < dialer->dial.count; i++)
             if (dialer->attempts[i].how == order[kind])
                 return order[kind];
-    return PCCL_LINK_UNREACHABLE;
+    return dialer->dial.waits_ms ? PCCL_LINK_TIMEOUT : PCCL_LINK_UNREACHABLE;
 }
 
 static void report_failure(struct pccl_dialer *dialer)
 {
     if (dialer->reason.length == 0)
-        pccl_text_format(&dialer->reason, "no address to connect to");
+        pccl_text_format(&dialer->reason, dialer->dial.waits_ms ? "it has not connected" : "no address to connect to");
     uint32_t over_tcp = dialer->dial.count - (dialer->dial.local != NULL);
     bool starved = dialer->starved > 0 && dialer->starved == over_tcp;
     enum pccl_link_end how = starved ? 0 : verdict(dialer);

@@ -21,6 +21,8 @@ struct pccl_dial {
     bool offers_pipe; /* at the local socket, offers a pipe unless the connection is encrypted */
     uint32_t stagger_ms;
     uint32_t timeout_ms; /* limit for connecting to an address, and separately for the answer to the hello */
+    /* not 0: does not dial, but reports TIMEOUT after this time, unless canceled; without a hello or addresses */
+    uint32_t waits_ms;
     /* copied, with our magic and build added; NULL: being connected is enough */
     const struct pccl_msg_link_hello *hello;
     const struct pccl_keys *keys; /* not copied; NULL: not encrypted. Without a hello, the other side is a master */

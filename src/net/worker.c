@@ -135,30 +135,27 @@ void pccl_worker_link_watch(struct pccl_worker_link *link, bool input, bool awai
 
 /* ---- links that we dial ---- */
 
-/* Takes over the connection after its handshake. It becomes the line's link or, on failure, is closed with a reason. */
-static enum pccl_link_end take_over(struct pccl_worker_line *line, struct pccl_connection *connection,
-                                    struct pccl_text *reason)
+static void stop_waiting(struct pccl_worker_line *line)
 {
-    struct pccl_handover handover;
-    line->address = connection->address;
-    if (!pccl_connection_detach(connection, &handover)) {
-        pccl_text_format(reason, "it failed immediately");
-        pccl_connection_close(connection, 0);
-        return PCCL_LINK_CLOSED;
-    }
-    bool speaks = pccl_handover_has_input(&handover);
-    struct pccl_worker_link *link = speaks ? NULL : make_link(line->worker, line->role, &line->peer, handover.socket);
+    if (line->reversed && line->dialer)
+        pccl_list_remove(&line->in_waiting);
+}
+
+/* Takes over a connection after its handshake. It becomes the line's link or, on failure, is closed with a reason. */
+static void take_over(struct pccl_worker_line *line, struct pccl_handover *handover, struct pccl_text *reason)
+{
+    bool speaks = pccl_handover_has_input(handover);
+    struct pccl_worker_link *link = speaks ? NULL : make_link(line->worker, line->role, &line->peer, handover->socket);
     pccl_text_format(reason, "%s", speaks ? "it sent data before a request" : pccl_status_text(PCCL_MEMORY));
     if (!link) {
-        pccl_handover_drop(&handover);
-        return 0;
+        pccl_handover_drop(handover);
+        return;
     }
-    pccl_channel_adopt(&link->channel, &handover);
+    pccl_channel_adopt(&link->channel, handover);
     if (open_link(link)) {
         link->line = line;
         line->link = link;
     }
-    return 0;
 }
 
 static void on_dialed(void *context, struct pccl_connection *connection, enum pccl_link_end how,
@@ -166,15 +163,41 @@ static void on_dialed(void *context, struct pccl_connection *connection, enum pc
 {
     struct pccl_worker_line *line = context;
     struct pccl_text why = *reason;
+    struct pccl_handover handover;
+    stop_waiting(line);
     line->dialer = NULL;
-    if (connection)
-        how = take_over(line, connection, &why);
+    if (connection) {
+        line->address = connection->address;
+        how = 0;
+        if (pccl_connection_detach(connection, &handover)) {
+            take_over(line, &handover, &why);
+        } else {
+            how = PCCL_LINK_CLOSED;
+            pccl_text_format(&why, "it failed immediately");
+            pccl_connection_close(connection, 0);
+        }
+    }
     line->dialed(line, how, &why);
+}
+
+/* Requests the line's connection from the other side, and waits for it. Returns false if out of memory. */
+static bool begin_waiting(struct pccl_worker_line *line, uint32_t slot, uint32_t timeout_ms)
+{
+    struct pccl_worker *worker = line->worker;
+    struct pccl_dial dial = {.waits_ms = timeout_ms, .done = on_dialed, .context = line};
+    line->dialer = pccl_dialer_start(&worker->reactor.loop, pccl_heap(), &dial);
+    if (!line->dialer)
+        return false;
+    line->number = worker->config.want_back(worker->config.context, &line->peer, worker->kind->link, slot);
+    pccl_list_append(&worker->waiting, &line->in_waiting);
+    return true;
 }
 
 bool pccl_worker_dial(struct pccl_worker_line *line, struct pccl_msg_link_hello *hello, struct pccl_dial *dial)
 {
     struct pccl_worker *worker = line->worker;
+    if (line->reversed)
+        return begin_waiting(line, hello->slot, dial->timeout_ms);
     hello->lineage = worker->config.lineage;
     hello->from = worker->config.self;
     hello->to = line->peer;
@@ -191,6 +214,7 @@ bool pccl_worker_dial(struct pccl_worker_line *line, struct pccl_msg_link_hello 
 
 void pccl_worker_line_end(struct pccl_worker_line *line)
 {
+    stop_waiting(line);
     if (line->dialer)
         pccl_dialer_cancel(line->dialer);
     line->dialer = NULL;
@@ -251,6 +275,65 @@ enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pcc
     return takes ? PCCL_OK : PCCL_USAGE;
 }
 
+/* A connection that another peer has dialed for a line. */
+struct answer {
+    struct pccl_list_node in_answers;
+    struct pccl_id peer;
+    uint64_t number;
+    struct pccl_handover handover;
+};
+
+enum pccl_status pccl_worker_answer(struct pccl_worker *worker, const struct pccl_id *peer, uint64_t number,
+                                    struct pccl_handover *handover)
+{
+    struct answer *answer = pccl_allocate(pccl_heap(), sizeof *answer);
+    if (!answer)
+        return PCCL_MEMORY;
+    *answer = (struct answer){.peer = *peer, .number = number, .handover = *handover};
+    uv_mutex_lock(&worker->lock);
+    bool takes = !worker->leaving;
+    if (takes)
+        pccl_list_append(&worker->answers, &answer->in_answers);
+    uv_mutex_unlock(&worker->lock);
+    if (takes)
+        pccl_reactor_wake(&worker->reactor);
+    else
+        pccl_release(pccl_heap(), answer, sizeof *answer);
+    return takes ? PCCL_OK : PCCL_USAGE;
+}
+
+/* Returns the line that waits for this connection; NULL if no line does. */
+static struct pccl_worker_line *find_waiting(struct pccl_worker *worker, const struct answer *answer)
+{
+    for (struct pccl_list_node *node = worker->waiting.next; node != &worker->waiting; node = node->next) {
+        struct pccl_worker_line *line = PCCL_CONTAINER_OF(node, struct pccl_worker_line, in_waiting);
+        if (line->number == answer->number && pccl_id_equal(&line->peer, &answer->peer))
+            return line;
+    }
+    return NULL;
+}
+
+/* Passes these connections to the lines that wait for them. Closes the others. */
+static void take_answers(struct pccl_worker *worker, struct pccl_list_node *answers)
+{
+    while (!pccl_list_is_empty(answers)) {
+        struct answer *answer = PCCL_CONTAINER_OF(answers->next, struct answer, in_answers);
+        struct pccl_worker_line *line = find_waiting(worker, answer);
+        struct pccl_text why;
+        pccl_list_remove(&answer->in_answers);
+        if (line) {
+            stop_waiting(line);
+            pccl_dialer_cancel(line->dialer);
+            line->dialer = NULL;
+            take_over(line, &answer->handover, &why);
+            line->dialed(line, 0, &why);
+        } else {
+            pccl_handover_drop(&answer->handover);
+        }
+        pccl_release(pccl_heap(), answer, sizeof *answer);
+    }
+}
+
 /* Closes the oldest link of a peer that has dialed too many. */
 static void make_room(struct pccl_worker *worker, const struct pccl_id *peer)
 {
@@ -280,16 +363,24 @@ void pccl_worker_end(struct pccl_worker *worker)
 bool pccl_worker_is_needed(struct pccl_worker *worker)
 {
     uv_mutex_lock(&worker->lock);
-    bool needed = !worker->leaving && (worker->posted || !pccl_list_is_empty(&worker->accepted));
+    bool needed = !worker->leaving &&
+                  (worker->posted || !pccl_list_is_empty(&worker->accepted) || !pccl_list_is_empty(&worker->answers));
     uv_mutex_unlock(&worker->lock);
     return needed;
 }
 
-static void take_accepted(struct pccl_worker *worker, struct pccl_list_node *accepted)
+/* Moves a whole list to another head. */
+static void move_list(struct pccl_list_node *list, struct pccl_list_node *to)
+{
+    pccl_list_append(list, to);
+    pccl_list_remove(list);
+}
+
+static void take_accepted(struct pccl_worker *worker, struct pccl_list_node *accepted, struct pccl_list_node *answers)
 {
     uv_mutex_lock(&worker->lock);
-    pccl_list_append(&worker->accepted, accepted); /* moves the whole list to a new head */
-    pccl_list_remove(&worker->accepted);
+    move_list(&worker->accepted, accepted);
+    move_list(&worker->answers, answers);
     worker->posted = false;
     worker->ended = worker->leaving;
     uv_mutex_unlock(&worker->lock);
@@ -303,9 +394,10 @@ static struct pccl_worker *worker_of(struct pccl_reactor *reactor)
 static void on_wake(struct pccl_reactor *reactor)
 {
     struct pccl_worker *worker = worker_of(reactor);
-    struct pccl_list_node accepted;
-    take_accepted(worker, &accepted);
+    struct pccl_list_node accepted, answers;
+    take_accepted(worker, &accepted, &answers);
     worker->kind->woken(worker);
+    take_answers(worker, &answers);
     while (!pccl_list_is_empty(&accepted)) {
         struct pccl_worker_link *link = link_at(accepted.next);
         pccl_list_remove(&link->in_links);
@@ -350,7 +442,9 @@ enum pccl_status pccl_worker_create(const struct pccl_worker_kind *kind, const s
     worker->kind = kind;
     worker->config = *config;
     pccl_list_init(&worker->accepted);
+    pccl_list_init(&worker->answers);
     pccl_list_init(&worker->links);
+    pccl_list_init(&worker->waiting);
     worker->scratch = pccl_heap_raw(sizeof *worker->scratch);
     if (!worker->scratch)
         goto no_lock;
@@ -381,6 +475,7 @@ static void destroy(void *argument)
         drop_waiting(link);
     }
     worker->kind->release(worker);
+    take_answers(worker, &worker->answers); /* no line waits */
     for (struct pccl_worker_link *link; (link = pccl_worker_link_in(worker, worker->links.previous));)
         pccl_worker_link_close(link);
     pccl_reactor_close(&worker->reactor);

@@ -66,6 +66,8 @@ struct pccl_worker_config {
     uint32_t silence_ms;      /* time after which a peer is abandoned if it owes something and is silent; 0: no limit */
     struct pccl_log_sink log; /* used on the caller's thread */
     void *context;            /* passed to events, which run without a lock on the caller's thread */
+    /* Requests a connection that this peer dials (pccl_worker_answer). Returns the number of the connection. */
+    uint64_t (*want_back)(void *context, const struct pccl_id *peer, enum pccl_link_kind kind, uint32_t slot);
     /* An invariant broke in `run`, possibly during another event. Nothing may be passed in after that. */
     void (*broken)(void *context, struct pccl_worker *worker);
 };
@@ -77,6 +79,7 @@ struct pccl_worker {
 
     uv_mutex_t lock;                /* no functions are called while it is locked */
     struct pccl_list_node accepted; /* links that wait for the loop, by in_links */
+    struct pccl_list_node answers;  /* connections that other peers have dialed for lines, and that wait for the loop */
     bool posted;         /* the inbox, which the struct of the kind contains, is not empty; the lock protects both */
     atomic_bool leaving; /* pccl_worker_end was called; may be read without the lock */
 
@@ -85,17 +88,21 @@ struct pccl_worker {
     bool ended;                           /* the loop's copy of `leaving` */
     bool broken;                          /* an invariant broke: nothing may be used or freed any longer */
     struct pccl_list_node links;          /* links by in_links, newest last */
+    struct pccl_list_node waiting;        /* lines by in_waiting */
     uint8_t sink[PCCL_WORKER_SINK_BYTES]; /* destination of discarded bytes */
 };
 
-/* A link that this side dials. Embedded in a struct of the owner. */
+/* A link that this side dials, or requests from the other side. Embedded in a struct of the owner. */
 struct pccl_worker_line {
     struct pccl_worker *worker;
     const struct pccl_worker_role *role;
     struct pccl_id peer;
-    struct pccl_dialer *dialer;    /* NULL: not dialing */
-    struct pccl_worker_link *link; /* NULL: not connected */
-    struct pccl_address address;   /* the last address that answered */
+    bool reversed;                    /* the other side dials */
+    struct pccl_list_node in_waiting; /* with `reversed` and `dialer`: place in the worker's `waiting` */
+    uint64_t number;                  /* the same: number of the connection that the line waits for */
+    struct pccl_dialer *dialer;       /* NULL: neither dialing nor waiting */
+    struct pccl_worker_link *link;    /* NULL: not connected */
+    struct pccl_address address;      /* the last address that answered */
     /* Dialing has ended. If `link` is NULL it has failed, for this reason; `how` is 0 if the path is not the cause. */
     void (*dialed)(struct pccl_worker_line *line, enum pccl_link_end how, const struct pccl_text *reason);
 };
@@ -135,6 +142,12 @@ void pccl_worker_destroy(struct pccl_worker *worker);
  */
 PCCL_MUST_CHECK enum pccl_status pccl_worker_accept(struct pccl_worker *worker, const struct pccl_id *peer,
                                                     struct pccl_handover *handover);
+/*
+ * Passes a connection to the line that waits for it, after the handshake. It is closed if no line does. On failure
+ * (MEMORY, or USAGE if the worker is ending), the caller keeps the connection.
+ */
+PCCL_MUST_CHECK enum pccl_status pccl_worker_answer(struct pccl_worker *worker, const struct pccl_id *peer,
+                                                    uint64_t number, struct pccl_handover *handover);
 /* Makes `run` return once it has handled everything that was passed in before. */
 void pccl_worker_end(struct pccl_worker *worker);
 /* Wakes the loop and releases the lock, which the caller has acquired to add a request to the worker's inbox. */
@@ -144,7 +157,8 @@ void pccl_worker_post(struct pccl_worker *worker);
 
 /*
  * Dials a peer. The caller must have set worker, role, peer and `dialed` of the line, slot and authentication of the
- * hello, and addresses, timeout and optionally `declined` of the dial. Returns false if out of memory.
+ * hello, and addresses, timeout and optionally `declined` of the dial. A reversed line waits for the timeout. Returns
+ * false if out of memory.
  */
 PCCL_MUST_CHECK bool pccl_worker_dial(struct pccl_worker_line *line, struct pccl_msg_link_hello *hello,
                                       struct pccl_dial *dial);

@@ -327,7 +327,8 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
 {
     bool member = p->state == PCCL_PEER_MEMBER;
     switch (member || msg->type == PCCL_MSG_welcome || msg->type == PCCL_MSG_warm_up || msg->type == PCCL_MSG_forget ||
-                    msg->type == PCCL_MSG_link_gone || msg->type == PCCL_MSG_expelled || msg->type == PCCL_MSG_names
+                    msg->type == PCCL_MSG_link_gone || msg->type == PCCL_MSG_dial_back ||
+                    msg->type == PCCL_MSG_expelled || msg->type == PCCL_MSG_names
                 ? msg->type
                 : 0) {
     case PCCL_MSG_welcome: pccl_peer_welcome(p, &msg->as.welcome); break;
@@ -345,6 +346,7 @@ static void dispatch(struct pccl_peer *p, const struct pccl_msg *msg)
     case PCCL_MSG_names: pccl_peer_names(p, &msg->as.names); break;
     case PCCL_MSG_forget: pccl_peer_forget(p, &msg->as.forget.peer); break;
     case PCCL_MSG_link_gone: pccl_peer_link_gone(p, &msg->as.link_gone); break;
+    case PCCL_MSG_dial_back: p->effects.dial_back(p->effects.context, &msg->as.dial_back); break;
     case PCCL_MSG_who_is_where: pccl_peer_take_places(p, &msg->as.who_is_where); break;
     case PCCL_MSG_verdicts: pccl_peer_take_verdicts(p, &msg->as.verdicts); break;
     case PCCL_MSG_recovered: pccl_peer_recovered(p, &msg->as.recovered); break;

@@ -27,6 +27,7 @@ struct pccl_peer_test {
     struct pccl_id ticket;
     const struct pccl_address *candidates;
     uint32_t candidate_count;
+    bool reversed; /* the other peer dials */
 };
 
 struct pccl_peer_effects {
@@ -38,10 +39,15 @@ struct pccl_peer_effects {
     void (*accept_master)(void *context); /* the master has answered, so the driver may read larger frames */
     /*
      * Dials a peer. LINK_UP or LINK_DOWN{how} must follow. There is at most one attempt per peer at a time. `ticket` is
-     * for the link_hello.
+     * for the link_hello. With `reversed`, requests each connection of the link by WANT_BACK and waits for it.
      */
     void (*dial_link)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                      const struct pccl_address *candidates, uint32_t count);
+                      const struct pccl_address *candidates, uint32_t count, bool reversed);
+    /*
+     * Dials a connection in place of the other end. For RING, incoming LINK_UP or END_GONE{how} may follow. A later
+     * request for the same slot replaces this one.
+     */
+    void (*dial_back)(void *context, const struct pccl_msg_dial_back *request);
     /* Sends link_bye and closes the link, or cancels the dial. No event follows. */
     void (*close_link)(void *context, const struct pccl_id *peer, bool incoming);
     /* Ends the outgoing connection with this number as if the other end had closed it, because that end is gone. */
@@ -77,7 +83,8 @@ struct pccl_peer_effects {
      */
     void (*sync_plan)(void *context, const struct pccl_sync_plan *plan);
     void (*sync_donor)(void *context, const struct pccl_id *peer, const struct pccl_id *ticket, bool holds_unequal,
-                       const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count);
+                       const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count,
+                       bool reversed);
     /* For an optimize call. Measures this path; TEST_DONE must follow. A later test replaces an earlier one. */
     void (*measure)(void *context, const struct pccl_peer_test *test);
     /* Answers DESCRIBE. `text` is the topology report, valid only during the call, or NULL if none exists. */

@@ -21,7 +21,12 @@ enum pccl_peer_event_kind {
     PCCL_PEER_MASTER_GARBAGE,
     PCCL_PEER_LINK_UP,   /* an outgoing link is up, or an incoming link was accepted */
     PCCL_PEER_LINK_DOWN, /* the link closed, or dialing failed (see `how`) */
-    PCCL_PEER_END_GONE,  /* an incoming connection ended without link_bye, and no newer one has replaced it */
+    /*
+     * An incoming connection ended without link_bye, and no newer one has replaced it; or this peer could not dial it
+     * back (effect dial_back), then `how` is not 0.
+     */
+    PCCL_PEER_END_GONE,
+    PCCL_PEER_WANT_BACK, /* a connection that the other end must dial (`link`, `slot`, `number`) */
     PCCL_PEER_SHORTAGE,  /* this host lacks resources to open or accept links (see `reason`) */
     PCCL_PEER_TICK,      /* the deadline has passed */
 
@@ -240,15 +245,18 @@ struct pccl_peer_event {
     const struct pccl_proof *proof;                  /* SYNC_PROVEN */
     const struct pccl_msg_ready *ready;              /* ANNOUNCED */
     const struct pccl_peer_measurement *measurement; /* TEST_DONE */
-    struct pccl_id peer;                             /* LINK_*, END_GONE, ANNOUNCED */
-    uint64_t number;                                 /* END_GONE: number of the connection */
+    struct pccl_id peer;                             /* LINK_*, END_GONE, WANT_BACK, ANNOUNCED */
+    uint64_t number;                                 /* END_GONE, WANT_BACK: number of the connection */
+    uint32_t slot;                                   /* WANT_BACK */
+    enum pccl_link_kind link;                        /* WANT_BACK */
     const struct pccl_msg_sight *telemetry;          /* TELEMETRY */
     uint64_t rate;          /* LINK_MEASURED: bytes per second; 0: unknown, so the event is ignored */
     bool shared;            /* LINK_MEASURED: other links shared the line, so the real rate may be higher */
     uint32_t rtt_us;        /* LINK_MEASURED, LINK_UP if outgoing: smallest round trip measured; 0: unknown */
     enum pccl_class class;  /* OP_FAILED, OP_ABORT */
-    enum pccl_link_end how; /* LINK_DOWN; 0: this host lacks the resources to dial */
+    enum pccl_link_end how; /* LINK_DOWN; 0: this host lacks the resources to dial; END_GONE */
     bool incoming;          /* LINK_UP, LINK_DOWN */
+    bool reversed;          /* LINK_UP, incoming: this peer has dialed it back */
     bool purposely;         /* LINK_DOWN: the other side sent link_bye */
     bool hung_up;           /* MASTER_DOWN: the other side closed the connection after accepting it */
     bool other_build;       /* MASTER_GARBAGE: an answer of another build; `reason` is the whole message */

@@ -3,7 +3,6 @@
  * to peers that the master names (newcomers warm up before they are admitted); and to members to which it sends. A
  * broken link is reported to the master as evidence, and dialed again.
  */
-#include "core/ticket.h"
 #include "peer/links.h"
 #include "peer/members.h"
 #include "peer/output.h"
@@ -100,7 +99,15 @@ static void dial(struct pccl_peer *p, struct pccl_peer_link *link)
     PCCL_ASSERT(link->out == PCCL_DIAL_DOWN);
     link->out = PCCL_DIAL_DIALING;
     link->retry_us = 0;
-    p->effects.dial_link(p->effects.context, &link->id, &link->ticket, link->candidates, link->candidate_count);
+    link->reversed = link->other_dials;
+    p->effects.dial_link(p->effects.context, &link->id, &link->ticket, link->candidates, link->candidate_count,
+                         link->reversed);
+}
+
+static void close_outgoing(struct pccl_peer *p, struct pccl_peer_link *link)
+{
+    p->effects.close_link(p->effects.context, &link->id, false);
+    link->out = PCCL_DIAL_DOWN;
 }
 
 static bool is_wanted(const struct pccl_peer_link *link)
@@ -116,16 +123,21 @@ static bool is_for_sends(const struct pccl_peer_link *link)
 
 static void report_up(struct pccl_peer *p, const struct pccl_peer_link *link)
 {
-    struct pccl_msg msg = {
-        .type = PCCL_MSG_link_up,
-        .as.link_up = {.peer = link->id, .rtt_us = link->rtt_us, .rate = link->rate, .shared = link->shared}};
+    struct pccl_msg msg = {.type = PCCL_MSG_link_up,
+                           .as.link_up = {.peer = link->id,
+                                          .reversed = link->reversed,
+                                          .rtt_us = link->rtt_us,
+                                          .rate = link->rate,
+                                          .shared = link->shared}};
     pccl_peer_send(p, &msg);
 }
 
-static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool incoming, enum pccl_link_end how)
+static void report_lost(struct pccl_peer *p, const struct pccl_id *id, bool incoming, bool reversed,
+                        enum pccl_link_end how)
 {
-    struct pccl_msg msg = {.type = PCCL_MSG_link_lost,
-                           .as.link_lost = {.peer = *id, .incoming = incoming, .how = (uint8_t)how}};
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_link_lost,
+        .as.link_lost = {.peer = *id, .incoming = incoming, .reversed = reversed, .how = (uint8_t)how}};
     pccl_peer_send(p, &msg);
 }
 
@@ -179,6 +191,9 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     link->candidate_count = warm_up->candidates_count;
     for (uint32_t i = 0; i < warm_up->candidates_count; i++)
         link->candidates[i] = warm_up->candidates[i];
+    link->other_dials = warm_up->reversed != 0;
+    if (link->out == PCCL_DIAL_DIALING && link->reversed != link->other_dials)
+        close_outgoing(p, link);
     if (link->out == PCCL_DIAL_UP)
         report_up(p, link);
     else if (link->out == PCCL_DIAL_DOWN)
@@ -203,10 +218,8 @@ static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
 {
     if (is_wanted(link))
         return false;
-    if (link->out != PCCL_DIAL_DOWN) {
-        p->effects.close_link(p->effects.context, &link->id, false);
-        link->out = PCCL_DIAL_DOWN;
-    }
+    if (link->out != PCCL_DIAL_DOWN)
+        close_outgoing(p, link);
     if (!link->in_up) {
         drop_link(p, link);
         return true;
@@ -388,7 +401,7 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
         link->how = event->how;
         if (was_up || changed || p->now_us >= link->reported_us + REPORT_AGAIN_US) {
             link->reported_us = p->now_us;
-            report_lost(p, &link->id, false, event->how);
+            report_lost(p, &link->id, false, link->reversed, event->how);
         }
     }
     if (p->state == PCCL_PEER_OVER || tidy_link(p, link) || !is_wanted(link))
@@ -410,11 +423,12 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
 static void incoming_down(struct pccl_peer *p, struct pccl_peer_link *link, const struct pccl_peer_event *event)
 {
     struct pccl_id id = link->id;
+    bool reversed = link->in_reversed;
     link->in_up = false;
     if (!is_wanted(link))
         drop_link(p, link);
     if (is_evidence(event) && p->state == PCCL_PEER_MEMBER && pccl_peer_knows_member(p, &id))
-        report_lost(p, &id, true, event->how);
+        report_lost(p, &id, true, reversed, event->how);
 }
 
 void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *event)
@@ -427,13 +441,18 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
         return;
     if (!up && event->reason != NULL)
         note_rejected(p, link, event->reason);
-    if (event->incoming && up)
+    if (event->incoming && up) {
         link->in_up = true;
-    else if (event->incoming && link->in_up)
+        link->in_reversed = event->reversed;
+    } else if (event->incoming && link->in_up)
         incoming_down(p, link, event);
     else if (!event->incoming && up && link->out == PCCL_DIAL_DIALING) {
         link->out = PCCL_DIAL_UP;
         link->up_us = p->now_us;
+        link->reached = link->reached || !link->reversed;
+        if (link->reversed)
+            pccl_peer_log(p, PCCL_LOG_INFO, "peer %s has dialed the link to it, because its port cannot be reached",
+                          pccl_id_str(&link->id));
         link->failed = false;
         forgive(p, link);
         link->rtt_us = event->rtt_us;
@@ -504,85 +523,4 @@ void pccl_peer_tick_links(struct pccl_peer *p)
         else
             pccl_peer_arm(p, link->retry_us);
     }
-}
-
-/* ---- accepting links ---- */
-
-/* Returns the ticket that the master gives to a peer that must dial this one. It also proves that peer's id. */
-struct pccl_id pccl_peer_ticket(const struct pccl_peer *p, const struct pccl_id *from)
-{
-    return pccl_ticket(&p->config.link_key, from, &p->config.id);
-}
-
-static bool has_ticket(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
-{
-    struct pccl_id shown, ticket = pccl_peer_ticket(p, &hello->from);
-    if (hello->authentication.length != sizeof shown.bytes)
-        return false;
-    memcpy(shown.bytes, hello->authentication.data, sizeof shown.bytes);
-    return pccl_id_equal_secret(&shown, &ticket);
-}
-
-/*
- * Returns true if the link may be accepted. This peer's view may be outdated, so newcomers and unknown members may also
- * open links, but only a few at a time, and each only one connection until it is known.
- */
-static bool has_room_ahead(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
-{
-    uint32_t ahead = 0;
-    bool is_here = false;
-    if (pccl_peer_is_in_group(p, &hello->from))
-        return true;
-    for (uint32_t i = 0; i < p->link_count; i++) {
-        const struct pccl_peer_link *link = &p->links[i];
-        is_here = is_here || (link->in_up && pccl_id_equal(&link->id, &hello->from));
-        ahead += link->in_up && !pccl_peer_is_in_group(p, &link->id);
-    }
-    return hello->slot < PCCL_EARLY_POOL_MAX && (is_here || ahead < PCCL_EARLY_LINKS_MAX);
-}
-
-/*
- * Returns true if this peer is, or may be, in the run that the hello names. The master may send members to a newcomer
- * before the newcomer has read the answer that names the run. A master that has answered a newcomer may later learn
- * from members which run it serves; its probes then name that run.
- */
-static bool is_in_run(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello)
-{
-    if (p->state == PCCL_PEER_CONNECTING)
-        return p->boot == 0;
-    if (p->state == PCCL_PEER_PENDING && hello->kind == PCCL_LINK_PROBE)
-        return true;
-    return (p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER) &&
-           pccl_id_equal(&hello->lineage, &p->lineage);
-}
-
-enum pccl_status pccl_peer_judge_link(const struct pccl_peer *p, const struct pccl_msg_link_hello *hello,
-                                      enum pccl_refusal *refusal, struct pccl_text *reason)
-{
-    *refusal = PCCL_REFUSAL_LINEAGE;
-    if (!pccl_id_equal(&hello->to, &p->config.id)) {
-        *refusal = PCCL_REFUSAL_IDENTITY;
-        pccl_text_format(reason, "this is peer %s", pccl_id_str(&p->config.id));
-    } else if (!is_in_run(p, hello)) {
-        pccl_text_format(reason, "this peer is not in that run");
-    } else if (hello->kind != PCCL_LINK_PROBE && !has_ticket(p, hello)) { /* a probe only checks which peer answers */
-        *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "no valid ticket: this peer accepts links only from peers of its master");
-    } else if (hello->kind == PCCL_LINK_STATE && !pccl_peer_is_in_group(p, &hello->from)) {
-        *refusal = PCCL_REFUSAL_IDENTITY;
-        pccl_text_format(reason, "shared state is only available to members of the group");
-    } else if (hello->kind == PCCL_LINK_MEASURE &&
-               (!pccl_peer_is_in_group(p, &hello->from) || !p->calls[PCCL_ROUND_OPTIMIZE].outstanding)) {
-        *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "this peer is not part of an optimization with the caller");
-    } else if (hello->kind != PCCL_LINK_PROBE && pccl_id_equal(&hello->from, &p->config.id)) {
-        *refusal = PCCL_REFUSAL_MALFORMED;
-        pccl_text_format(reason, "a peer cannot open a link to itself");
-    } else if (hello->kind == PCCL_LINK_RING && !has_room_ahead(p, hello)) {
-        *refusal = PCCL_REFUSAL_FULL;
-        pccl_text_format(reason, "too many links from peers that are not members yet");
-    } else {
-        return PCCL_OK;
-    }
-    return PCCL_REFUSED;
 }

@@ -48,6 +48,8 @@ uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_
 void pccl_peer_links_follow_view(struct pccl_peer *p, bool new_view);
 /* Returns true if the link that peer `id` dialed to this one is up. */
 bool pccl_peer_has_link_from(const struct pccl_peer *p, const struct pccl_id *id);
+/* Handles WANT_BACK (event.h). */
+void pccl_peer_want_back(struct pccl_peer *p, const struct pccl_peer_event *event);
 /* Handles the end of an incoming connection: reports it to the master, because the sender may not have noticed. */
 void pccl_peer_end_gone(struct pccl_peer *p, const struct pccl_peer_event *event);
 /* Reports these ends again to a restarted master, because the previous one may not have forwarded them. */

@@ -1,8 +1,10 @@
 /*
- * Connections that have lost only one end (PROTOCOL 7.4). The receiver reports its end to the master, which forwards
- * the report to the peer that dialed, and that peer ends the connection.
+ * Messages about single connections, which the master forwards between the two ends (PROTOCOL 7.4). When the receiver
+ * of the data loses its end, or cannot dial it, the sender ends the connection. A sender requests connections that the
+ * receiver must dial.
  */
 #include "peer/links.h"
+#include "peer/members.h"
 #include "peer/output.h"
 
 static void report_gone(struct pccl_peer *p, const struct pccl_gone_end *end)
@@ -20,6 +22,21 @@ void pccl_peer_end_gone(struct pccl_peer *p, const struct pccl_peer_event *event
     p->gone_count++;
     if (!p->resuming)
         report_gone(p, end);
+    struct pccl_msg lost = {
+        .type = PCCL_MSG_link_lost,
+        .as.link_lost = {.peer = event->peer, .incoming = 1, .reversed = 1, .how = (uint8_t)event->how}};
+    if (event->how != 0 && p->state == PCCL_PEER_MEMBER && pccl_peer_knows_member(p, &event->peer))
+        pccl_peer_send(p, &lost);
+}
+
+void pccl_peer_want_back(struct pccl_peer *p, const struct pccl_peer_event *event)
+{
+    struct pccl_msg msg = {
+        .type = PCCL_MSG_want_back,
+        .as.want_back = {
+            .peer = event->peer, .kind = (uint8_t)event->link, .slot = (uint8_t)event->slot, .number = event->number}};
+    if ((p->state == PCCL_PEER_PENDING || p->state == PCCL_PEER_MEMBER) && !p->resuming)
+        pccl_peer_send(p, &msg);
 }
 
 void pccl_peer_resend_gone(struct pccl_peer *p)

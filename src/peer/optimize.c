@@ -69,7 +69,8 @@ static void begin_test(struct pccl_peer *p, const struct pccl_msg_measure *measu
                                   .limit_ms = measure->limit_ms,
                                   .ticket = measure->ticket,
                                   .candidates = measure->candidates,
-                                  .candidate_count = measure->candidates_count};
+                                  .candidate_count = measure->candidates_count,
+                                  .reversed = measure->reversed != 0};
     p->test = (struct pccl_test_call){.outstanding = true,
                                       .running = true,
                                       .number = measure->test,

@@ -142,6 +142,7 @@ static enum pccl_status handle(struct pccl_peer *p, struct pccl_peer_event *even
             pccl_peer_link_from_changed(p, &event->peer);
         break;
     case PCCL_PEER_END_GONE: pccl_peer_end_gone(p, event); break;
+    case PCCL_PEER_WANT_BACK: pccl_peer_want_back(p, event); break;
     case PCCL_PEER_SHORTAGE: pccl_peer_report_shortage(p, event->reason); break;
     case PCCL_PEER_TICK: tick(p); break;
 

@@ -81,7 +81,8 @@ static void resume_end(struct pccl_peer *p)
     uint32_t count = 0;
     for (uint32_t i = 0; dead != NULL && i < p->link_count; i++) {
         const struct pccl_peer_link *link = &p->links[i];
-        bool refused = link->failed && (link->how == PCCL_LINK_REFUSED || link->how == PCCL_LINK_OTHER);
+        bool refused =
+            link->failed && link->reached && (link->how == PCCL_LINK_REFUSED || link->how == PCCL_LINK_OTHER);
         if (link->out != PCCL_DIAL_UP && refused)
             dead[count++] = link->id;
     }

@@ -68,11 +68,15 @@ struct pccl_peer_link {
     uint32_t sends;     /* number of bulk sends in progress to this member */
     uint64_t idle_us;   /* end of the last such send, while the idle link is kept; 0: not kept */
     bool asked;         /* true if `want_link` was sent and the master has not answered */
+    bool other_dials;   /* true if the master has said last that the other end dials */
+    bool reversed;      /* the same when the current connection or attempt began */
+    bool reached;       /* true if this peer has dialed it with success */
     uint64_t able_us;   /* time since which the link could be opened: time of that answer, or of its last loss */
     uint64_t up_us;     /* time at which it was last opened */
     uint64_t log_us;    /* warm: time at which to log that no member admits the newcomer; UINT64_MAX: never */
     enum pccl_dial_state out;
     bool in_up;
+    bool in_reversed; /* with in_up: true if this peer has dialed the latest connection */
     uint64_t retry_us, reported_us;
     uint32_t pause_ms;
     uint32_t rtt_us;           /* last round trip reported to the master; 0: unknown */

@@ -138,7 +138,7 @@ void pccl_peer_sync_donor_named(struct pccl_peer *p, const struct pccl_msg_sync_
     if (!is_open(p, donor->round, "a donor") || p->sync.done)
         return;
     p->effects.sync_donor(p->effects.context, &donor->peer, &donor->ticket, donor->holds_unequal != 0, &donor->proof,
-                          donor->candidates, donor->candidates_count);
+                          donor->candidates, donor->candidates_count, donor->reversed != 0);
 }
 
 void pccl_peer_sync_touched(struct pccl_peer *p)

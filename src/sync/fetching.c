@@ -70,9 +70,12 @@ void pccl_sync_fetching_add(struct pccl_synchronizer *synchronizer, struct pccl_
     donor->tried = 0;
     donor->again_us = 0;
     for (uint32_t i = 0; i < PCCL_SYNC_SLOTS; i++)
-        donor->lines[i] = (struct pccl_sync_line){
-            .line = {.worker = &synchronizer->worker, .role = &asking, .peer = donor->peer, .dialed = on_dialed},
-            .donor = donor};
+        donor->lines[i] = (struct pccl_sync_line){.line = {.worker = &synchronizer->worker,
+                                                           .role = &asking,
+                                                           .peer = donor->peer,
+                                                           .reversed = donor->reversed,
+                                                           .dialed = on_dialed},
+                                                  .donor = donor};
     *place = donor;
 }
 

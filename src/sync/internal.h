@@ -56,6 +56,7 @@ struct pccl_sync_donor {
     struct pccl_proof proof;
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count;
+    bool reversed;     /* it dials */
     bool seated;       /* false while it waits for a seat */
     uint32_t seat;     /* the numbers of its lines begin at PCCL_SYNC_SLOTS times this */
     uint32_t tried;    /* number of attempts at the first line since a valid chunk arrived */

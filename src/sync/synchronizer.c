@@ -58,6 +58,7 @@ static struct pccl_sync_donor *make_donor(const struct pccl_sync_named *named)
     donor->peer = named->peer;
     donor->ticket = named->ticket;
     donor->holds_unequal = named->holds_unequal;
+    donor->reversed = named->reversed;
     donor->proof = named->proof;
     donor->candidate_count = named->candidate_count;
     if (named->candidate_count)

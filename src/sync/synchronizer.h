@@ -28,6 +28,7 @@ struct pccl_sync_named {
     struct pccl_proof proof; /* proof of the elected content */
     const struct pccl_address *candidates;
     uint32_t candidate_count;
+    bool reversed; /* it dials */
 };
 
 struct pccl_sync_config {

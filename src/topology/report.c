@@ -65,8 +65,8 @@ static void write_link(struct pccl_print *page, const struct pccl_topology_link 
     if (link->source == PCCL_FIGURE_UNREACHABLE)
         pccl_print_format(page, "unreachable age %" PRIu64, link->age_ms);
     else
-        pccl_print_format(page, "rate %" PRIu64 " rtt %u age %" PRIu64 " %s", link->rate, link->rtt_us, link->age_ms,
-                          link->source == PCCL_FIGURE_TESTED ? "tested" : "traffic");
+        pccl_print_format(page, "rate %" PRIu64 " rtt %u age %" PRIu64 " %s%s", link->rate, link->rtt_us, link->age_ms,
+                          link->source == PCCL_FIGURE_TESTED ? "tested" : "traffic", link->reversed ? " reversed" : "");
     end_line(page);
 }
 

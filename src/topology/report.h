@@ -11,11 +11,13 @@
  *     search seed 42 steps 1000000
  *     way 0 1 rate 50000000 rtt 25100 age 1200 tested
  *     way 0 2 unreachable age 1200
+ *     way 1 0 rate 40000000 rtt 25100 age 1200 traffic reversed
  *     end
  *
- * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; links without figures are
- * omitted. `name` is the rest of the line and may be empty. Lines that begin with # and empty lines are skipped. The
- * others are in this order, peers by number, links in any order.
+ * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; `reversed` if the receiver has
+ * dialed the link, because the sender cannot reach its port. Links without figures are omitted. `name` is the rest of
+ * the line and may be empty. Lines that begin with # and empty lines are skipped. The others are in this order, peers
+ * by number, links in any order.
  */
 #ifndef PCCL_TOPOLOGY_REPORT_H
 #define PCCL_TOPOLOGY_REPORT_H
@@ -39,6 +41,7 @@ struct pccl_topology_link {
     uint64_t rate, age_ms; /* rate and rtt_us: 0 unless TESTED or TRAFFIC */
     uint32_t from, to, rtt_us;
     uint8_t source; /* enum pccl_figure_source, not NONE */
+    bool reversed;  /* true if the receiver of the data has dialed the link */
 };
 
 struct pccl_topology_report {

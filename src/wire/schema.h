@@ -283,22 +283,38 @@
 
 #define PCCL_FIELDS_link_lost(F)                                                                                       \
     F(ID, peer, 1, )                                                                                                   \
-    F(U8, incoming, 0, 1)           /* 1: the other side had dialed it */                                              \
+    F(U8, incoming, 0, 1)           /* 1: a link from that peer, for its data */                                       \
+    F(U8, reversed, 0, 1)           /* 1: the end that receives the data dialed it */                                  \
     F(U8, how, 0, PCCL_LINK_SILENT) /* enum pccl_link_end; 0: the sender cannot dial, see `shortage` */
 
 #define PCCL_FIELDS_shortage(F) F(TEXT, reason, , PCCL_REASON_MAX) /* why the sender cannot open or accept links */
 
 #define PCCL_FIELDS_want_link(F) F(ID, peer, 1, ) /* requests a link to this member by `warm_up` */
 
-#define PCCL_FIELDS_link_gone(F) /* a data connection has ended at the peer that was dialed */                         \
-    F(ID, peer, 1, )             /* to the master: the dialing peer; by the master: the dialed peer */                 \
+#define PCCL_FIELDS_link_gone(F) /* a data connection has ended at the receiver of the data, or is not possible */     \
+    F(ID, peer, 1, )             /* to the master: the sender of the data; by the master: its receiver */              \
     F(U64, number, 1, )          /* number from its link_hello */
+
+#define PCCL_FIELDS_want_back(F) /* requests a connection that this peer dials in place of the sender */               \
+    F(ID, peer, 1, )                                                                                                   \
+    F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE)                                                                     \
+    F(U8, slot, 0, PCCL_POOL_LAST)                                                                                     \
+    F(U64, number, 1, ) /* as in link_hello */
+
+#define PCCL_FIELDS_dial_back(F) /* that request, to the peer that dials */                                            \
+    F(ID, peer, 1, )                                                                                                   \
+    F(SECRET, ticket, , ) /* ticket for the link_hello */                                                              \
+    F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE)                                                                     \
+    F(U8, slot, 0, PCCL_POOL_LAST)                                                                                     \
+    F(U64, number, 1, )                                                                                                \
+    F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_link_up(F)                                                                                         \
     F(ID, peer, 1, )                                                                                                   \
-    F(U32, rtt_us, , )  /* round trip measured by the system; 0: unknown */                                            \
-    F(U64, rate, , )    /* bytes per second while data flowed; 0: unknown */                                           \
-    F(U8, shared, 0, 1) /* 1: other links shared the line; the rate is a lower bound */
+    F(U8, reversed, 0, 1) /* 1: the other end dialed */                                                                \
+    F(U32, rtt_us, , )    /* round trip measured by the system; 0: unknown */                                          \
+    F(U64, rate, , )      /* bytes per second while data flowed; 0: unknown */                                         \
+    F(U8, shared, 0, 1)   /* 1: other links shared the line; the rate is a lower bound */
 
 #define PCCL_FIELDS_where(F)                                 /* the call in which the sender waits */                  \
     F(U8, call, PCCL_CALL_NONE, PCCL_CALL_OPTIMIZE)          /* enum pccl_call; NONE: it no longer waits */            \
@@ -429,6 +445,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* ticket for the link_hello */                                                              \
     F(U8, holds_unequal, 0, 1)                                                                                         \
+    F(U8, reversed, 0, 1)     /* 1: as in warm_up */                                                                   \
     F(STRUCT, proof, proof, ) /* proof of the elected content */                                                       \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
@@ -437,6 +454,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , )                    /* ticket for the link_hello */                                           \
     F(U32, limit_ms, 1, PCCL_MEASURE_MS_MAX) /* time limit, counted from the first byte of data */                     \
+    F(U8, reversed, 0, 1)                    /* 1: as in warm_up */                                                    \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_topology_report(F) /* answer to describe: the report as text (topology/report.h) */                \
@@ -448,6 +466,7 @@
     F(ID, peer, 1, )                                                                                                   \
     F(SECRET, ticket, , ) /* ticket for the link_hello */                                                              \
     F(U8, answers, 0, 1)  /* 1: answer to `want_link`; kept only while the receiver sends */                           \
+    F(U8, reversed, 0, 1) /* 1: do not dial, but request each connection by `want_back` */                             \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a newcomer that had links has left */
@@ -477,7 +496,8 @@
     F(ID, to, 1, )                                 /* the peer that the sender intends to reach */                     \
     F(U8, kind, PCCL_LINK_RING, PCCL_LINK_MEASURE) /* enum pccl_link_kind */                                           \
     F(U8, slot, 0, PCCL_POOL_LAST)                 /* index of the connection in the pool */                           \
-    F(U64, number, , )                             /* RING: number for `link_gone` (PROTOCOL 7.4); otherwise 0 */      \
+    F(U8, reversed, 0, 1)                          /* 1: dialed because of `dial_back` */                              \
+    F(U64, number, , )                             /* RING, or reversed: number of the connection; otherwise 0 */      \
     F(BYTES, authentication, , PCCL_AUTH_MAX)      /* ticket; empty for a probe */
 
 #define PCCL_FIELDS_link_ok(F)                                                                                         \
@@ -559,6 +579,7 @@
     X(24, subgroup_end, "peer to master")                                                                              \
     X(25, resume_subgroup, "peer to master")                                                                           \
     X(26, sight, "peer to master")                                                                                     \
+    X(27, want_back, "peer to master")                                                                                 \
     X(28, training, "peer to master")                                                                                  \
     X(29, listen, "peer to master")                                                                                    \
     X(30, shortage, "peer to master")                                                                                  \
@@ -580,12 +601,13 @@
     X(47, subgroup_ended, "master to peer")                                                                            \
     X(48, verdicts, "master to peer")                                                                                  \
     X(49, offer, "master to peer")                                                                                     \
-    X(50, link_gone, "peer to master, and from there to the peer that dialed")                                         \
+    X(50, link_gone, "peer to master, and from there to the peer that sends over it")                                  \
+    X(51, dial_back, "master to peer")                                                                                 \
     X(64, link_hello, "peer to peer (or master to peer, to probe), first on a data connection")                        \
     X(65, link_ok, "answer to link_hello")                                                                             \
     X(66, link_bye, "peer to peer")                                                                                    \
-    X(67, ready, "peer to peer, against the direction of the data: over a connection that the other side dialed")      \
-    X(68, data, "peer to peer, over a connection that the sender dialed")                                              \
+    X(67, ready, "peer to peer, against the direction of the data: over a connection for the other side's data")       \
+    X(68, data, "peer to peer, over a connection for the sender's data")                                               \
     X(69, state_want, "peer to peer, to a donor that the master has named")                                            \
     X(70, state_proofs, "answer to state_want")                                                                        \
     X(71, state_data, "answer to state_want")                                                                          \

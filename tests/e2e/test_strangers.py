@@ -530,9 +530,9 @@ class Liar:
         elif kind == wire.EPOCH_CHANGE:
             self.added += struct.unpack_from("<I", body, 13)[0]
         elif kind == wire.WARM_UP:
-            self.tickets[body[16:32], struct.unpack_from("<H", body, 69)[0]] = body[32:48]
+            self.tickets[body[16:32], struct.unpack_from("<H", body, 70)[0]] = body[32:48]
             if self.says_up:
-                self.say(wire.LINK_UP, body[16:32] + bytes(13))
+                self.say(wire.LINK_UP, body[16:32] + bytes(14))
         elif kind == wire.ROUND:
             self.rounds[body[0]] = struct.unpack_from("<Q", body, 1)[0] + 1
         elif kind == wire.HEARTBEAT and body[0]:

@@ -43,7 +43,9 @@ class Picture:
     def _way(self, words, count):
         a, b = int(words[0]), int(words[1])
         check(a != b and a < count and b < count, f"way {words}")
-        way = {"source": words[-1] if words[2] == "rate" else words[2], "rate": 0, "rtt": 0}
+        is_reversed = words[-1] == "reversed"
+        words = words[:-1] if is_reversed else words
+        way = {"source": words[-1] if words[2] == "rate" else words[2], "rate": 0, "rtt": 0, "reversed": is_reversed}
         check(way["source"] in SOURCES, f"source of {words}")
         if way["source"] != "unreachable":
             equal((words[2], words[4], words[6]), ("rate", "rtt", "age"), f"way {words}")

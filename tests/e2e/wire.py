@@ -77,7 +77,7 @@ def refused(version, code, words):
 
 def link_hello(lineage, source, target, kind=1, version=VERSION, slot=0, ticket=b"", digest=DIGEST):
     head = struct.pack("<Q", MAGIC) + build(version, digest)
-    head += struct.pack("<16s16s16sBBQ", lineage, source, target, kind, slot, 1)
+    head += struct.pack("<16s16s16sBBBQ", lineage, source, target, kind, slot, 0, 1)
     return head + struct.pack("<I", len(ticket)) + ticket
 
 

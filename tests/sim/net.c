@@ -132,6 +132,8 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
     }
     enum sim_cut cut = sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane);
     struct sim_process *listener = sim_net_listener(sim, conn->hosts[1], conn->port);
+    if (cut == SIM_WHOLE && listener != NULL && conn->hosts[0] != conn->hosts[1])
+        cut = listener->wall;
     if (conn->ends[0].process != NULL && conn->ends[0].process->starved && conn->plane == SIM_DATA) {
         dial_failed(sim, conn, 0);
         return;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINK_DIAL_US = 500000 };
+enum { LINK_DIAL_US = 500000, LINK_WAIT_US = 2 * LINK_DIAL_US };
+#define BACK_NUMBERS (UINT64_C(1) << 40) /* larger than the id of any connection */
 
 enum pccl_status sim_peer_step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event *event)
 {
@@ -56,7 +57,7 @@ static void step(struct sim *sim, struct sim_peer *peer, struct pccl_peer_event 
 
 /* ---- links ---- */
 
-static int end_of(const struct sim_link *link) { return link->incoming ? 1 : 0; }
+static int end_of(const struct sim_link *link) { return link->incoming != link->reversed ? 1 : 0; }
 
 static struct sim_link *find_link(struct sim_peer *peer, const struct pccl_id *other, bool incoming)
 {
@@ -132,11 +133,19 @@ bool sim_peer_reject_link(struct sim *sim, struct sim_peer *peer, const struct p
         return false;
     pccl_text_format(&reason, "peer %s sent an invalid message", pccl_id_str(other));
     sim_conn_send_msg(
-        sim, link->conn, 0,
+        sim, link->conn, end_of(link),
         &(struct pccl_msg){.type = PCCL_MSG_link_bye, .as.link_bye = {.reason = pccl_bytes_of_text(&reason)}});
     end_link(sim, peer, link, PCCL_LINK_UNREACHABLE, false, &reason);
     sim_process_arm(sim, &peer->process);
     return true;
+}
+
+/* This peer cannot dial back: the other end learns it from the master. */
+static void back_failed(struct sim *sim, struct sim_peer *peer, struct sim_link *link, enum pccl_link_end how)
+{
+    struct pccl_peer_event gone = {.kind = PCCL_PEER_END_GONE, .peer = link->peer, .number = link->number, .how = how};
+    drop_link(peer, link);
+    step(sim, peer, &gone);
 }
 
 static void dial_candidate(struct sim *sim, struct sim_peer *peer, struct sim_link *link)
@@ -146,6 +155,8 @@ static void dial_candidate(struct sim *sim, struct sim_peer *peer, struct sim_li
     link->conn->ends[0].peer = link->peer;
     link->conn->ends[0].key = link->ticket;
     link->conn->ends[0].deadline = sim->now + LINK_DIAL_US;
+    if (!link->reversed)
+        link->number = link->conn->id;
     sim_process_arm(sim, &peer->process);
 }
 
@@ -169,7 +180,32 @@ static void candidate_failed(struct sim *sim, struct sim_peer *peer, struct sim_
     }
     if (how == 0)
         step(sim, peer, &(struct pccl_peer_event){.kind = PCCL_PEER_SHORTAGE, .reason = &sim_shortage});
-    link_down(sim, peer, link, how == 0 ? 0 : link->worst, false);
+    if (link->reversed)
+        back_failed(sim, peer, link, how == 0 ? 0 : link->worst);
+    else
+        link_down(sim, peer, link, how == 0 ? 0 : link->worst, false);
+}
+
+/* The connection that this peer has dialed is up. It replaces an earlier one that it has dialed back. */
+static void dialed(struct sim *sim, struct sim_peer *peer, struct sim_conn *conn)
+{
+    struct sim_link *link = link_of(peer, conn, 0);
+    for (uint32_t i = peer->link_count; link->reversed && i-- > 0;)
+        if (peer->links[i].conn != conn && peer->links[i].incoming &&
+            pccl_id_equal(&peer->links[i].peer, &link->peer)) {
+            drop_link(peer, &peer->links[i]);
+            link = link_of(peer, conn, 0);
+        }
+    link->up = true;
+    conn->ends[0].deadline = UINT64_MAX;
+    struct pccl_peer_event event = {.kind = PCCL_PEER_LINK_UP,
+                                    .peer = link->peer,
+                                    .incoming = link->incoming,
+                                    .reversed = link->reversed,
+                                    .rtt_us = 100 + (uint32_t)(conn->id % 900)};
+    sim_note(sim, "p%u: link %s %02x%02x up%s", peer->process.number, link->incoming ? "from" : "to",
+             link->peer.bytes[0], link->peer.bytes[1], link->reversed ? ", dialed back" : "");
+    step(sim, peer, &event);
 }
 
 static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim_link *link)
@@ -188,7 +224,8 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
                                                    .from = peer->id,
                                                    .to = link->peer,
                                                    .kind = PCCL_LINK_RING,
-                                                   .number = link->conn->id,
+                                                   .reversed = link->reversed,
+                                                   .number = link->number,
                                                    .authentication = pccl_bytes_of_secret(&link->ticket)}};
         sim_conn_send_msg(sim, link->conn, 0, &hello);
     }
@@ -203,17 +240,15 @@ static void outgoing_readable(struct sim *sim, struct sim_peer *peer, struct sim
             break;
         if (!link->up) {
             if (got > 0 && msg.type == PCCL_MSG_link_ok && pccl_id_equal(&msg.as.link_ok.peer, &link->peer)) {
-                link->up = true;
-                end->deadline = UINT64_MAX;
-                struct pccl_peer_event event = {
-                    .kind = PCCL_PEER_LINK_UP, .peer = link->peer, .rtt_us = 100 + (uint32_t)(conn->id % 900)};
-                sim_note(sim, "p%u: link to %02x%02x up", peer->process.number, link->peer.bytes[0],
-                         link->peer.bytes[1]);
-                step(sim, peer, &event);
+                dialed(sim, peer, conn);
                 link = link_of(peer, conn, 0);
                 if (link == NULL)
                     return;
                 continue;
+            }
+            if (link->reversed && got > 0 && msg.type == PCCL_MSG_refused) {
+                drop_link(peer, link); /* the other end no longer waits */
+                return;
             }
             bool identity = end->shake == SIM_SHAKE_FAILED ||
                             (got > 0 && msg.type == PCCL_MSG_refused && msg.as.refused.code == PCCL_REFUSAL_IDENTITY);
@@ -267,8 +302,10 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
     struct sim_end *end = &conn->ends[1];
     enum pccl_refusal refusal = PCCL_REFUSAL_MALFORMED;
     struct pccl_text reason;
+    struct sim_link *waits = hello->reversed ? find_link(peer, &hello->from, false) : NULL;
     pccl_text_clear(&reason);
-    if (pccl_peer_judge_link(peer->machine, hello, &refusal, &reason) != PCCL_OK) {
+    bool is_awaited = waits != NULL && waits->reversed && waits->conn == NULL && waits->number == hello->number;
+    if (pccl_peer_judge_link(peer->machine, hello, &refusal, &reason) != PCCL_OK || (hello->reversed && !is_awaited)) {
         struct pccl_msg msg = {.type = PCCL_MSG_refused,
                                .as.refused = {.version = PCCL_PROTOCOL_VERSION,
                                               .code = (uint16_t)refusal,
@@ -282,6 +319,20 @@ static void accept_link(struct sim *sim, struct sim_peer *peer, struct sim_conn 
     sim_conn_send_msg(sim, conn, 1, &msg);
     if (hello->kind == PCCL_LINK_PROBE) {
         sim_conn_close(sim, conn, 1);
+        return;
+    }
+    if (is_awaited) {
+        end->deadline = UINT64_MAX;
+        end->hello_seen = true;
+        end->peer = hello->from;
+        waits->conn = conn;
+        waits->up = true;
+        sim->totals.reversed++;
+        sim_note(sim, "p%u: link to %02x%02x up, which has dialed", peer->process.number, hello->from.bytes[0],
+                 hello->from.bytes[1]);
+        struct pccl_peer_event event = {
+            .kind = PCCL_PEER_LINK_UP, .peer = hello->from, .rtt_us = 100 + (uint32_t)(conn->id % 900)};
+        step(sim, peer, &event);
         return;
     }
     struct sim_link *old = find_link(peer, &hello->from, true);
@@ -442,8 +493,23 @@ static void on_accept_master(void *context)
         pccl_frame_reader_raise(&peer->control->ends[0].reader, PCCL_FRAME_BODY_MAX);
 }
 
+/* The driver requests the connection after the step that began the link. */
+static void want_back(struct sim *sim, void *subject, uint64_t number, uint64_t unused)
+{
+    struct sim_peer *peer = subject;
+    for (uint32_t i = 0; i < peer->link_count && sim_peer_runs(peer); i++) {
+        const struct sim_link *link = &peer->links[i];
+        if (link->incoming || !link->reversed || link->number != number || link->conn != NULL)
+            continue;
+        sim_peer_tell(sim, peer,
+                      &(struct pccl_peer_event){
+                          .kind = PCCL_PEER_WANT_BACK, .link = PCCL_LINK_RING, .peer = link->peer, .number = number});
+        return;
+    }
+}
+
 static void on_dial_link(void *context, const struct pccl_id *other, const struct pccl_id *ticket,
-                         const struct pccl_address *candidates, uint32_t count)
+                         const struct pccl_address *candidates, uint32_t count, bool reversed)
 {
     struct sim_peer *peer = context;
     struct sim *sim = peer->process.sim;
@@ -452,8 +518,34 @@ static void on_dial_link(void *context, const struct pccl_id *other, const struc
     PCCL_ASSERT(find_link(peer, other, false) == NULL);
     PCCL_ASSERT(peer->link_count < SIM_LINKS_MAX && count > 0);
     struct sim_link *link = &peer->links[peer->link_count++];
-    *link = (struct sim_link){.peer = *other, .ticket = *ticket, .candidate_count = count};
+    *link = (struct sim_link){.peer = *other, .ticket = *ticket, .candidate_count = count, .reversed = reversed};
     memcpy(link->candidates, candidates, count * sizeof *candidates);
+    if (!reversed) {
+        dial_candidate(sim, peer, link);
+        return;
+    }
+    link->number = BACK_NUMBERS + ++sim->backs;
+    link->deadline = sim->now + LINK_WAIT_US;
+    sim_at(sim, sim->now, want_back, peer, link->number, 0);
+    sim_process_arm(sim, &peer->process);
+}
+
+static void on_dial_back(void *context, const struct pccl_msg_dial_back *request)
+{
+    struct sim_peer *peer = context;
+    struct sim *sim = peer->process.sim;
+    for (uint32_t i = peer->link_count; i-- > 0;)
+        if (peer->links[i].incoming && !peer->links[i].up && pccl_id_equal(&peer->links[i].peer, &request->peer))
+            drop_link(peer, &peer->links[i]); /* a later request replaces it */
+    PCCL_ASSERT(peer->link_count < SIM_LINKS_MAX && request->candidates_count > 0);
+    struct sim_link *link = &peer->links[peer->link_count++];
+    *link = (struct sim_link){.peer = request->peer,
+                              .ticket = request->ticket,
+                              .candidate_count = request->candidates_count,
+                              .number = request->number,
+                              .incoming = true,
+                              .reversed = true};
+    memcpy(link->candidates, request->candidates, request->candidates_count * sizeof *request->candidates);
     dial_candidate(sim, peer, link);
 }
 
@@ -475,8 +567,13 @@ static void on_cut_link(void *context, const struct pccl_id *other, uint64_t num
 {
     struct sim_peer *peer = context;
     struct sim_link *link = find_link(peer, other, false);
-    if (link != NULL && link->conn != NULL && link->conn->id == number)
-        sim_conn_shutdown(peer->process.sim, link->conn, 0);
+    if (link == NULL || link->number != number)
+        return;
+    if (link->conn != NULL)
+        sim_conn_shutdown(peer->process.sim, link->conn, end_of(link));
+    else
+        link->deadline = peer->process.sim->now; /* the next tick ends the wait */
+    sim_process_arm(peer->process.sim, &peer->process);
 }
 
 static void on_call_done(void *context, enum pccl_call call, enum pccl_status status, bool value)
@@ -556,11 +653,12 @@ static void on_sync_plan(void *context, const struct pccl_sync_plan *plan)
 }
 
 static void on_sync_donor(void *context, const struct pccl_id *donor, const struct pccl_id *ticket, bool holds_unequal,
-                          const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count)
+                          const struct pccl_proof *proof, const struct pccl_address *candidates, uint32_t count,
+                          bool reversed)
 {
     struct sim_peer *peer = context;
     PCCL_ASSERT(candidates != NULL && count > 0);
-    (void)ticket; /* its fetched data moves without a connection */
+    (void)ticket, (void)reversed; /* its fetched data moves without a connection */
     sim_state_donor(peer->process.sim, peer, donor, holds_unequal, proof);
 }
 
@@ -593,15 +691,16 @@ static void on_log(void *context, enum pccl_log_level level, const char *line)
 
 /* ---- time ---- */
 
-static struct sim_conn *late_conn(const struct sim_peer *peer, uint64_t by, uint64_t *next)
+static const struct sim_link *late_link(const struct sim_peer *peer, uint64_t by, uint64_t *next)
 {
     for (uint32_t i = 0; i < peer->link_count; i++) {
         const struct sim_link *link = &peer->links[i];
-        if (link->conn == NULL || link->up)
+        if (link->up)
             continue;
-        if (link->conn->ends[0].deadline <= by)
-            return link->conn;
-        *next = pccl_min_u64(*next, link->conn->ends[0].deadline);
+        uint64_t deadline = link->conn != NULL ? link->conn->ends[0].deadline : link->deadline;
+        if (deadline <= by)
+            return link;
+        *next = pccl_min_u64(*next, deadline);
     }
     return NULL;
 }
@@ -611,16 +710,21 @@ uint64_t sim_peer_deadline(const struct sim_peer *peer)
     if (peer->machine == NULL)
         return UINT64_MAX;
     uint64_t next = pccl_peer_deadline(peer->machine);
-    (void)late_conn(peer, 0, &next);
+    (void)late_link(peer, 0, &next);
     return next;
 }
 
 void sim_peer_tick(struct sim *sim, struct sim_peer *peer)
 {
-    struct sim_conn *late;
+    const struct sim_link *late;
     uint64_t next = UINT64_MAX;
-    while (peer->machine != NULL && (late = late_conn(peer, sim->now, &next)) != NULL)
-        candidate_failed(sim, peer, link_of(peer, late, 0), PCCL_LINK_TIMEOUT);
+    while (peer->machine != NULL && (late = late_link(peer, sim->now, &next)) != NULL) {
+        struct sim_link *link = &peer->links[late - peer->links];
+        if (link->conn != NULL)
+            candidate_failed(sim, peer, link, PCCL_LINK_TIMEOUT);
+        else
+            end_link(sim, peer, link, PCCL_LINK_TIMEOUT, false, NULL);
+    }
     if (peer->machine == NULL || pccl_peer_deadline(peer->machine) > sim->now)
         return;
     struct pccl_peer_event event = {.kind = PCCL_PEER_TICK};
@@ -679,6 +783,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
                                               .accept_master = on_accept_master,
                                               .dial_link = on_dial_link,
                                               .close_link = on_close_link,
+                                              .dial_back = on_dial_back,
                                               .cut_link = on_cut_link,
                                               .call_done = on_call_done,
                                               .op_decided = on_op_decided,

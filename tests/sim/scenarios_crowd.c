@@ -89,14 +89,23 @@ static void hide(struct sim *sim, uint32_t host)
     sim_net_cut(sim, sim->master->process.host, host, SIM_DATA, SIM_DROP);
 }
 
-/* The first one of a new group that listens nowhere is turned away: waiting for it is hopeless. */
+/* The first one of a new group that refuses the master's dial, and then says nothing, is not admitted. */
 CLUSTER_SCENARIO(crowd_listens_nowhere, 2, 1)
 {
     come(sim, make_crowd(1, 100, 1), 100);
     scenario_run_ms(sim, 20);
-    MUST(sim, pccl_master_count(sim->master->machine).pending == 0);
+    MUST(sim, pccl_master_count(sim->master->machine).pending == 100);
     scenario_update_all(sim, p, 2);
     MUST(sim, sim->master->machine->member_count == 2);
+}
+
+/* A firewall may have refused that dial: a newcomer that answers the master afterward is admitted. */
+CLUSTER_SCENARIO(crowd_behind_a_wall, 2, 1)
+{
+    p[2] = scenario_join(sim, 5, 7);
+    p[2]->process.wall = SIM_REFUSE;
+    admit(sim, p[2], 2);
+    MUST(sim, !pccl_master_find(sim->master->machine, &p[2]->id)->verified);
 }
 
 /* The master has not probed, as it is short of descriptors: that is not an answer, and it probes as soon as it can. */

@@ -206,6 +206,7 @@ struct sim_process {
     bool is_master;
     bool alive;
     bool starved;           /* it has no descriptor left: it opens and accepts no links, and takes part in no round */
+    enum sim_cut wall;      /* fate of connections from other hosts to its port: SIM_DROP behind a NAT or a firewall */
     uint64_t stopped_until; /* SIGSTOP */
     uint64_t closing_until; /* after death, its kernel still closes its connections until then, the port last */
     uint32_t host;
@@ -257,8 +258,10 @@ bool sim_master_is_up(const struct sim *sim);
 struct sim_link {
     struct pccl_id peer, ticket;
     bool incoming, up;
-    uint64_t number; /* of its link_hello */
-    struct sim_conn *conn;
+    bool reversed;         /* the receiver of the data dials, or has dialed */
+    uint64_t number;       /* of its link_hello */
+    uint64_t deadline;     /* waits for the other end to dial until then */
+    struct sim_conn *conn; /* NULL: waits */
     struct pccl_address candidates[PCCL_CANDIDATES_MAX];
     uint32_t candidate_count, candidate;
     enum pccl_link_end worst; /* worst end of the candidates tried */
@@ -778,7 +781,7 @@ uint32_t sim_population(const struct sim *sim);
 
 struct sim_totals {
     uint64_t seeds, events, commits, aborts, crashes, departures, kills, joins, expulsions, stops, resets, half_resets,
-        updates, steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs,
+        reversed, updates, steps, classes[PCCL_CLASS_COUNT], collectives[PCCL_COLLECTIVES], tiny_commits, hash, syncs,
         syncs_failed, fetches, fetches_failed, elections, state_refusals, foundings, founded, subgroup_commits,
         subgroups_ended, pair_commits, chosen, handshakes_failed, optimizations, no_rings, optimizations_withdrawn,
         tests, tests_begun, tests_failed, searches, adoptions, reports, replans, restarts, hub_views, drains;
@@ -822,6 +825,7 @@ struct sim {
     struct sim_conn *conns; /* alive, newest first */
     struct sim_conn **conn_by_id;
     uint64_t conn_count, conn_capacity;
+    uint64_t backs; /* number of connections that a sender has requested its receiver to dial */
     uint64_t path_rates[SIM_HOSTS_MAX][SIM_HOSTS_MAX]; /* 0: from the seed */
     struct sim_search *searches;                       /* newest first */
     struct sim_bulk *bulks, *bulks_by_name[1024];      /* the same, by hash: scenarios have thousands */

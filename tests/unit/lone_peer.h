@@ -29,10 +29,11 @@ struct world {
 static void on_nothing(void *context) { (void)context; }
 static void on_send(void *context, const uint8_t *bytes, size_t length) {}
 static void on_dial_link(void *context, const struct pccl_id *peer, const struct pccl_id *ticket,
-                         const struct pccl_address *candidates, uint32_t count)
+                         const struct pccl_address *candidates, uint32_t count, bool reversed)
 {
     ((struct world *)context)->dials++;
 }
+static void on_dial_back(void *context, const struct pccl_msg_dial_back *request) {}
 static void on_cut_link(void *context, const struct pccl_id *peer, uint64_t number) {}
 
 static void on_close_link(void *context, const struct pccl_id *peer, bool incoming) {}
@@ -88,6 +89,7 @@ static void begin(struct world *w)
                                         .accept_master = on_nothing,
                                         .dial_link = on_dial_link,
                                         .close_link = on_close_link,
+                                        .dial_back = on_dial_back,
                                         .cut_link = on_cut_link,
                                         .call_done = on_call_done,
                                         .op_decided = on_op_decided,

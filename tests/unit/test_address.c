@@ -110,6 +110,21 @@ TEST(test_kinds)
     assert_true(pccl_address_equal(&a, &a));
 }
 
+TEST(test_private)
+{
+    static const char *const private[] = {
+        "10.0.0.1",    "127.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "100.127.255.255",
+        "169.254.1.1", "::1",       "fc00::1",    "fdff::1",        "fe80::1",     "febf::1"};
+    static const char *const others[] = {
+        "9.255.255.255", "11.0.0.1",    "172.15.255.255", "172.32.0.1", "192.167.1.1", "192.169.1.1", "100.63.255.255",
+        "100.128.0.1",   "169.253.1.1", "2001:db8::1",    "fbff::1",    "fe00::1",     "fec0::1",     "203.0.113.7"};
+    struct pccl_address a;
+    for (size_t i = 0; i < PCCL_COUNT_OF(private); i++)
+        assert_true(parse(private[i], &a) && pccl_address_is_private(&a));
+    for (size_t i = 0; i < PCCL_COUNT_OF(others); i++)
+        assert_true(parse(others[i], &a) && !pccl_address_is_private(&a));
+}
+
 /* Texts that are almost addresses: we and the system's parser agree. */
 TEST(test_agrees_with_the_system)
 {

@@ -274,6 +274,29 @@ TEST(another_process_behind_an_address_is_passed_over)
     end();
 }
 
+/* A dialer that only waits for a connection of the other side ends like a dial without an answer, or is canceled. */
+TEST(waits_for_the_other_side)
+{
+    for (int canceled = 0; canceled < 2; canceled++) {
+        memset(&f, 0, sizeof f);
+        assert_int_equal(uv_loop_init(&f.loop), 0);
+        struct pccl_dial dial = {
+            .waits_ms = 30, .done = on_done, .context = &f, .enter = on_enter, .leave = on_leave, .owner = &f};
+        uint64_t begun_us = pccl_now_us();
+        f.dialer = pccl_dialer_start(&f.loop, pccl_heap(), &dial);
+        assert_non_null(f.dialer);
+        if (canceled) {
+            pccl_dialer_cancel(f.dialer);
+            end();
+            assert_false(f.done);
+            continue;
+        }
+        until_failed(PCCL_LINK_TIMEOUT, "it has not connected");
+        assert_true(pccl_now_us() - begun_us >= 29000);
+        end();
+    }
+}
+
 TEST(a_canceled_dialer_says_nothing)
 {
     for (int waits = 0; waits < 2; waits++) { /* for the answer; or before its first attempt */

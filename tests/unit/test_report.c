@@ -14,7 +14,7 @@
 #define RING "ring 0 2 1\nsearch seed 18446744073709551615 steps 1000000\n"
 #define WAYS                                                                                                           \
     "way 2 1 rate 18446744073709551615 rtt 4294967295 age 18446744073709551615 traffic\n"                              \
-    "way 0 1 rate 50000000 rtt 25100 age 1200 tested\n"                                                                \
+    "way 0 1 rate 50000000 rtt 25100 age 1200 tested reversed\n"                                                       \
     "way 0 2 unreachable age 0\n"
 #define WHOLE HEAD PEERS RING WAYS "end\n"
 

@@ -259,7 +259,9 @@ static bool read_search(struct reader *reader)
 static bool take_source(struct reader *reader, struct pccl_topology_link *link)
 {
     link->source = take_word(reader, "tested") ? PCCL_FIGURE_TESTED : PCCL_FIGURE_TRAFFIC;
-    return link->source == PCCL_FIGURE_TESTED || take_word(reader, "traffic");
+    bool is_good = link->source == PCCL_FIGURE_TESTED || take_word(reader, "traffic");
+    link->reversed = is_good && take_word(reader, "reversed");
+    return is_good;
 }
 
 static bool take_figures(struct reader *reader, struct pccl_topology_link *link)

@@ -50,6 +50,6 @@ static void take_back(struct pccl_master *m, struct pccl_remote *late)
 
 void pccl_master_resume_received("""),
     ("src/master/recovery_reports.c",
-     "PCCL_LINK_REFUSED); pccl_master_mark(m, PCCL_STAGE_RECOVERY);",
-     "PCCL_LINK_REFUSED); if (!m->recovering) take_back(m, from); else pccl_master_mark(m, PCCL_STAGE_RECOVERY);"),
+     "PCCL_LINK_REFUSED}); pccl_master_mark(m, PCCL_STAGE_RECOVERY);",
+     "PCCL_LINK_REFUSED}); if (!m->recovering) take_back(m, from); else pccl_master_mark(m, PCCL_STAGE_RECOVERY);"),
 ]

@@ -82,11 +82,11 @@ PLANTS = [
     # ---- tickets ----
     Bug("any_ticket_will_do", "a link without the master's ticket carries nothing",
         [], ["tickets"],
-        [("src/peer/links.c", "return pccl_id_equal_secret(&shown, &ticket);", "return true;")]),
+        [("src/peer/links_accepted.c", "return pccl_id_equal_secret(&shown, &ticket);", "return true;")]),
     Bug("a_ticket_is_anybodys", "a ticket is for one peer, to one peer",
         [], ["tickets"],
         [("src/core/ticket.c", "way[2] = {*from, *to};", "way[2] = {*to, *to};")]),
     Bug("unknown_peers_link_without_end", "peers that are not members here are few",
         [], ["tickets"],
-        [("src/peer/links.c", "(is_here || ahead < PCCL_EARLY_LINKS_MAX)", "true")]),
+        [("src/peer/links_accepted.c", "(is_here || ahead < PCCL_EARLY_LINKS_MAX)", "true")]),
 ]

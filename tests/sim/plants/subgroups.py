@@ -18,7 +18,7 @@ PLANTS = [
     Bug("link_before_the_answer_is_refused",
         "7.4: a newcomer refuses the member that the master has sent before it has read the master's answer",
         [], ["link-before-the-answer"],
-        [("src/peer/links.c", "return p->boot == 0;", "return false;")]),
+        [("src/peer/links_accepted.c", "return p->boot == 0;", "return false;")]),
     Bug("answer_closes_links", "7.4: a newcomer drops the links that came before the master's answer",
         [], ["link-before-the-answer"],
         [("src/peer/control.c", "if (!is_first) pccl_peer_close_links(p);", "pccl_peer_close_links(p);")]),
