@@ -105,6 +105,20 @@ class Network:
             for command in words.values():  # it may not exist
                 subprocess.run(["ip", "-n", self.name(sender)] + command.split(), capture_output=True)
 
+    def wall(self, host, answer="drop"):
+        """A firewall at the host: connections from others are dropped, or answered with `answer`."""
+        rules = f"""
+            table inet wall {{
+                chain incoming {{
+                    type filter hook input priority 0; policy accept;
+                    iif lo accept
+                    ct state established,related accept
+                    meta l4proto tcp {answer}
+                }}
+            }}"""
+        done = subprocess.run(self.prefix(host) + ["nft", "-f", "-"], input=rules, text=True, capture_output=True)
+        harness.check(done.returncode == 0, f"nft at host {host}: {done.stderr.strip()}")
+
     def unplug(self, host):
         """Unplugs the cable: no packets pass in either direction, and no host gets an error."""
         done = subprocess.run(["ip", "-n", self.switch, "link", "set", f"port{host}", "down"], capture_output=True)
