@@ -32,8 +32,8 @@ static inline uint32_t pccl_witness_stalled(const struct pccl_witness *witness)
 }
 
 /*
- * Returns the usual figures of a link that the latest report contains. New figures replace those of a link that is no
- * longer in use.
+ * Returns the usual figures of a link that the latest report contains. New figures replace the figures of a link that
+ * is no longer in use.
  */
 struct pccl_link_past *pccl_witness_past(struct pccl_witness *witness, const struct pccl_id *peer);
 
@@ -62,7 +62,7 @@ void pccl_verdicts_look_for_late_peers(struct pccl_judgment *j);
 /* Finds slow links, senders and receivers (verdicts_slow.c). */
 void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j);
 
-/* ---- verdicts_slow.c ---- */
+/* ---- verdicts_suspect.c ---- */
 
 /* Returns the n-th value in ascending order, and reorders the values. */
 uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n);

@@ -24,44 +24,6 @@ enum {
 };
 _Static_assert((int)PCCL_TELEMETRY_LINKS_MAX <= 16, "the links of a report share one vote");
 
-uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
-{
-    uint32_t low = 0, high = count - 1;
-    while (low < high) {
-        uint64_t pivot = values[low + (high - low) / 2];
-        uint32_t i = low, k = high;
-        for (;;) {
-            while (values[i] < pivot)
-                i++;
-            while (values[k] > pivot)
-                k--;
-            if (i >= k)
-                break;
-            uint64_t value = values[i];
-            values[i++] = values[k];
-            values[k--] = value;
-        }
-        if (n <= k)
-            high = k;
-        else
-            low = k + 1;
-    }
-    return values[n];
-}
-
-bool pccl_verdicts_are_most(const struct pccl_judgment *j, uint32_t others)
-{
-    return others >= 2 && 2 * others >= j->witnesses->count;
-}
-
-void pccl_verdicts_suspect_peer(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
-                                bool enough, const struct pccl_text *evidence)
-{
-    struct pccl_verdict_entry *entry = pccl_verdicts_suspect(j, class, peer, NULL, evidence);
-    if (entry != NULL)
-        entry->enough = entry->enough || enough;
-}
-
 /* ---- links ---- */
 
 /* A cell of the matrix: one link. */

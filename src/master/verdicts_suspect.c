@@ -1,4 +1,4 @@
-/* Records the result of one comparison as a suspicion. */
+/* Records the result of one comparison as a suspicion, and has functions that several comparisons use. */
 #include "master/verdicts_internal.h"
 
 static bool is_line(enum pccl_verdict_class class)
@@ -55,4 +55,44 @@ struct pccl_verdict_entry *pccl_verdicts_suspect(struct pccl_judgment *j, enum p
     entry->other = *other;
     entry->evidence = *evidence;
     return entry;
+}
+
+void pccl_verdicts_suspect_peer(struct pccl_judgment *j, enum pccl_verdict_class class, const struct pccl_id *peer,
+                                bool enough, const struct pccl_text *evidence)
+{
+    struct pccl_verdict_entry *entry = pccl_verdicts_suspect(j, class, peer, NULL, evidence);
+    if (entry != NULL)
+        entry->enough = entry->enough || enough;
+}
+
+/* ---- numbers ---- */
+
+uint64_t pccl_verdicts_nth(uint64_t *values, uint32_t count, uint32_t n)
+{
+    uint32_t low = 0, high = count - 1;
+    while (low < high) {
+        uint64_t pivot = values[low + (high - low) / 2];
+        uint32_t i = low, k = high;
+        for (;;) {
+            while (values[i] < pivot)
+                i++;
+            while (values[k] > pivot)
+                k--;
+            if (i >= k)
+                break;
+            uint64_t value = values[i];
+            values[i++] = values[k];
+            values[k--] = value;
+        }
+        if (n <= k)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return values[n];
+}
+
+bool pccl_verdicts_are_most(const struct pccl_judgment *j, uint32_t others)
+{
+    return others >= 2 && 2 * others >= j->witnesses->count;
 }

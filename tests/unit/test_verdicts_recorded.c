@@ -131,8 +131,7 @@ static void judge(struct recording *all, uint32_t at_ms)
 {
     const struct pccl_verdict_entry *entry;
     struct pccl_verdict_entry over;
-    all->changes +=
-        pccl_verdicts_judge(&all->verdicts, pccl_heap(), &all->reports, 1 + at_ms * 1000ULL, &all->number);
+    all->changes += pccl_verdicts_judge(&all->verdicts, pccl_heap(), &all->reports, 1 + at_ms * 1000ULL, &all->number);
     while (pccl_verdicts_take_over(&all->verdicts, &over))
         continue;
     for (uint32_t n = 0; (entry = pccl_verdicts_at(&all->verdicts, n)) != NULL; n++) {
