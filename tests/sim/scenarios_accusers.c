@@ -98,11 +98,12 @@ SCENARIO(accuser_repeats)
     for (uint32_t second = 0; second < 3 * LONG_S; second++) {
         struct report lie = report_of(sim, 225);
         uint32_t accused = second / LONG_S, other = (accused + 1) % 3;
+        uint32_t slow_ms = later_slow_ms(second % LONG_S);
         lie.telemetry.links_count = 16;
         for (uint32_t k = 0; k < 16; k++)
             lie.links[k] = (struct pccl_seen_link){.peer = p[k < 8 ? accused : other]->id,
-                                                   .bytes = MIB << 20,
-                                                   .busy_us = MIB * 1000 * (k < 8 ? SLOW_MS : FAST_MS)};
+                                                   .bytes = (MIB << 20) * (k < 8 ? SOUND_MS : slow_ms) / slow_ms,
+                                                   .busy_us = MIB * 1000 * SOUND_MS};
         for (uint32_t i = 0; i < 3; i++)
             tell_truth(sim, i, 4, false);
         if (!is_out(p[3]))
