@@ -18,9 +18,9 @@ enum {
     QUEUE_US = 5000,         /* a round trip that exceeds twice the path's by this much shows a queue */
     EXCESS_US_LEAST = 50000, /* minimum time that a slow link costs, compared with a usual one */
     PAST_WEIGHT = 16,        /* weight of the past against a new report, for the usual figures of a link */
-    CHANGE_MOST = 1024,
-    CHANGE_UNIT = 1024, /* a link with its usual pace */
-    VOTE = 720720,      /* vote of one peer, divisible by any number of links up to 16 */
+    CHANGE_MOST = 1024,      /* maximum change, in units of CHANGE_UNIT */
+    CHANGE_UNIT = 1024,      /* change of a link with its usual pace */
+    VOTE = 720720,           /* vote of one peer, divisible by any number of links up to 16 */
 };
 _Static_assert((int)PCCL_TELEMETRY_LINKS_MAX <= 16, "the links of a report share one vote");
 
