@@ -103,21 +103,24 @@ static void send_warm_up(struct pccl_master *m, struct pccl_remote *from, const 
     pccl_master_send(m, from, &msg, 0);
 }
 
-/* Sends the request for a link that has a record. */
-static void request(struct pccl_master *m, struct pccl_remote *from, const struct pccl_remote *to)
+/* Sends the request for a link with this record. */
+static void request(struct pccl_master *m, struct pccl_remote *from, const struct pccl_remote *to,
+                    struct pccl_link_intent *intent)
 {
-    pccl_master_find_intent(from, &to->id)->reversed = pccl_master_is_reversed(from, to);
+    intent->reversed = pccl_master_is_reversed(from, to);
     send_warm_up(m, from, to, false);
 }
 
 void pccl_master_request_link(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to)
 {
-    if (from == to || from->departing || pccl_master_find_intent(from, &to->id) != NULL ||
-        add_intent(m, from, &to->id) == NULL)
+    if (from == to || from->departing || pccl_master_find_intent(from, &to->id) != NULL)
+        return;
+    struct pccl_link_intent *intent = add_intent(m, from, &to->id);
+    if (intent == NULL)
         return;
     if (from->state == PCCL_REMOTE_MEMBER && to->state == PCCL_REMOTE_PENDING)
         pccl_master_send_names(m, from, &(struct pccl_member){.peer = to->id}, 1);
-    request(m, from, to);
+    request(m, from, to, intent);
 }
 
 void pccl_master_update_requests(struct pccl_master *m, struct pccl_remote *remote)
@@ -129,7 +132,7 @@ void pccl_master_update_requests(struct pccl_master *m, struct pccl_remote *remo
             struct pccl_remote *to =
                 from == remote || pccl_id_equal(&intent->to, &remote->id) ? pccl_master_find(m, &intent->to) : NULL;
             if (to != NULL && !intent->up && intent->reversed != pccl_master_is_reversed(from, to))
-                request(m, from, to);
+                request(m, from, to, intent);
         }
     }
 }
