@@ -151,7 +151,7 @@ void pccl_master_correct_request(struct pccl_master *m, struct pccl_remote *from
 {
     struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
     if (intent != NULL && !intent->up)
-        request(m, from, to);
+        request(m, from, to, intent);
     else if (intent == NULL && from != to && pccl_master_is_living_member(from))
         pccl_master_send_address(m, from, &to->id);
 }

@@ -68,7 +68,7 @@ struct passed {
 
 static void copy_passed(struct msghdr *message, struct passed *passed)
 {
-    const struct cmsghdr *came = CMSG_FIRSTHDR(message);
+    struct cmsghdr *came = CMSG_FIRSTHDR(message); /* not const, which CMSG_DATA of musl casts away */
     if (!came || came->cmsg_level != SOL_SOCKET || came->cmsg_type != SCM_RIGHTS)
         return;
     passed->count = (came->cmsg_len - CMSG_LEN(0)) / sizeof *passed->descriptors;

@@ -253,7 +253,7 @@ def test_gate(run):
             ({"name": "x", "metric": "us", "at_most": 1}, "peers, bytes"),
         ):
             check((words or "no goal applies") in perf(*arguments, goals_file(folder, wrong), code=1)[1], words)
-        check("No such file" in perf(*arguments, os.path.join(folder, "none"), code=1)[1], "no file")
+        check("No such file" in perf(*arguments, os.path.join(folder, "none"), code=2)[1], "no file")
 
 
 def test_worker_dies(run):
