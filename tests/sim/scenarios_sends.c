@@ -280,8 +280,10 @@ SCENARIO(sends_refused)
         .tag = 1, .collective = PCCL_SEND, .other = p[20]->id, .sends = true, .count = 100000, .timeout_ms = 3000};
     p[0]->machine->config.dial_max_ms = 5000; /* it does not dial again before the deadline */
     p[20]->machine->config.send_idle_ms = 60000;
-    cut(sim, 0, 20, SIM_REFUSE);
+    exchange(sim, 0, 20, 30); /* a failure counts only after a success */
     struct pccl_peer_op *out = scenario_ask(sim, p[0], &request);
+    cut(sim, 0, 20, SIM_REFUSE);
+    sim_conn_reset(sim, sim_peer_link(p[0], &p[20]->id));
     scenario_run_ms(sim, 2700);
     sim_net_cut(sim, p[0]->process.host, p[20]->process.host, SIM_DATA, SIM_WHOLE);
     exchange(sim, 20, 0, 20);

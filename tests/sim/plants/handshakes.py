@@ -27,7 +27,7 @@ PLANTS = [
         [("src/master/links_reports.c", "if (to->conn == 0 && is_gone(m, to)) {",
           "if ((to->conn == 0 && is_gone(m, to)) || how == PCCL_LINK_OTHER) {")]),
     Bug("a_wrong_key_is_not_dialed_again", "a link whose handshake failed is dialed again",
-        [], ["handshake-link", "handshake-newcomer"],
+        [], ["handshake-link"],
         [("src/peer/links.c", "bool newcomer = is_newcomer(p, link); if (was_up",
           "bool newcomer = is_newcomer(p, link); if (event->how == PCCL_LINK_OTHER) return; if (was_up")]),
     Bug("probe_with_a_wrong_ticket", "the master has the key for its probes, or it reaches nobody's port",
