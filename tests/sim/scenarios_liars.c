@@ -379,7 +379,7 @@ CLUSTER_SCENARIO(lying_witness, 3, 1)
     scenario_commit_all(sim, p, 3, 1, 1);
 }
 
-/* The same for three peers whose ports the master cannot reach: one report alone removes none of them. */
+/* The same for three peers whose ports the master cannot reach: one report alone removes no peer. */
 CLUSTER_SCENARIO(lying_witness_of_many, 5, 1)
 {
     for (uint32_t i = 1; i < 4; i++) {

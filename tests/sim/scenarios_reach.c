@@ -68,6 +68,15 @@ SCENARIO(reach_behind_nat) { works_behind(sim, SIM_DROP); }
 
 SCENARIO(reach_behind_reset) { works_behind(sim, SIM_REFUSE); }
 
+static void break_links(struct sim *sim, struct sim_peer *peer)
+{
+    if (peer->control != NULL && peer->process.wall != SIM_WHOLE) /* a router restarts */
+        sim_conn_reset(sim, peer->control);
+    for (uint32_t i = 0; i < peer->link_count; i++)
+        if (peer->links[i].conn != NULL)
+            sim_conn_reset(sim, peer->links[i].conn);
+}
+
 /* Links break while the master is away: they are opened again soon after the recovery. */
 SCENARIO(reach_broken_in_recovery)
 {
@@ -75,9 +84,7 @@ SCENARIO(reach_broken_in_recovery)
     p[3] = join_behind(sim, 5, SIM_DROP);
     admit_next(sim, 3);
     sim_master_crash(sim, true);
-    for (uint32_t i = 0; i < p[3]->link_count; i++)
-        if (p[3]->links[i].conn != NULL)
-            sim_conn_reset(sim, p[3]->links[i].conn);
+    break_links(sim, p[3]);
     scenario_run_ms(sim, 50);
     sim_master_start(sim);
     WAIT(sim, 5000, sim->master->machine->member_count == 4 && !sim->master->machine->recovering);
@@ -93,10 +100,7 @@ SCENARIO(reach_router_restarts)
     p[3] = join_behind(sim, 5, SIM_DROP);
     admit_next(sim, 3);
     scenario_commit_all(sim, p, 4, 1, 1);
-    sim_conn_reset(sim, p[3]->control);
-    for (uint32_t i = 0; i < p[3]->link_count; i++)
-        if (p[3]->links[i].conn != NULL)
-            sim_conn_reset(sim, p[3]->links[i].conn);
+    break_links(sim, p[3]);
     scenario_commit_all(sim, p, 4, 1, 100);
     MUST(sim, scenario_departures(sim) == 0);
 }
@@ -124,15 +128,6 @@ static uint32_t survivors(struct sim *sim, struct sim_peer **living)
     for (uint32_t i = 0; i < count; i++)
         WAIT(sim, 4000, living[i]->machine->group.count == count);
     return count;
-}
-
-static void break_links(struct sim *sim, struct sim_peer *peer)
-{
-    if (peer->control != NULL && peer->process.wall != SIM_WHOLE) /* a router restarts */
-        sim_conn_reset(sim, peer->control);
-    for (uint32_t i = 0; i < peer->link_count; i++)
-        if (peer->links[i].conn != NULL)
-            sim_conn_reset(sim, peer->links[i].conn);
 }
 
 /* Every second of eight peers may be behind a firewall. Routers and masters restart, peers die: the others continue. */

@@ -593,11 +593,11 @@ static bool can_open_files(const struct perf_options *options)
         const char *option, *name, *mode;
     } files[] = {{"--gate", options->gate, "r"}, {"--json", options->json, "a"}, {"--dump", options->dump, "a"}};
     for (size_t i = 0; i < PCCL_COUNT_OF(files); i++) {
-        FILE *file = files[i].name && !is_stream(files[i].name) ? fopen(files[i].name, files[i].mode) : NULL;
-        if (!file && files[i].name && !is_stream(files[i].name))
+        if (!files[i].name || is_stream(files[i].name))
+            continue;
+        FILE *file = fopen(files[i].name, files[i].mode);
+        if (!file || fclose(file) != 0)
             return wrong(files[i].option, files[i].name, strerror(errno));
-        if (file)
-            (void)fclose(file);
     }
     return true;
 }
