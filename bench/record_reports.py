@@ -84,6 +84,20 @@ def back_to_back(fault):
     return make
 
 
+def along_a_ring(fault):
+    """Large operations along a ring. The ring leaves the links of the fault, one after another."""
+
+    def make(hosts, reports):
+        hosts.set_rates(faults.FAST, range(len(hosts.peers)), range(len(hosts.peers)))
+        hosts.loops = [peer.start("loop", bit, 1, faults.RING_ELEMENTS, 1) for bit, peer in enumerate(hosts.peers)]
+        harness.wait_ms(SOUND_S * 1000)
+        reports.fault_ms = reports.now_ms()
+        fault(hosts)
+        harness.wait_ms(2 * FAULT_S * 1000)
+
+    return make
+
+
 def reduce_both(hosts, late, late_ms):
     """Runs a small and a large operation, one after another. One peer enters the first one late."""
     others = [place for place in range(len(hosts.peers)) if place != late]
@@ -117,6 +131,10 @@ def way_out_slower(hosts):
     faults.narrow_way_out(hosts, faults.RATE / 2)
 
 
+def ring_way_out_slower(hosts):
+    faults.narrow_way_out(hosts, faults.FAST / 3)
+
+
 def nothing(_hosts):
     pass
 
@@ -125,6 +143,8 @@ SCENARIOS = {
     "loop-sound": (back_to_back(nothing), "right=none"),
     "loop-link": (back_to_back(link_slower), "right=link from=0 to=1"),
     "loop-out": (back_to_back(way_out_slower), "right=sender from=0"),
+    "ring-sound": (along_a_ring(nothing), "right=none"),
+    "ring-out": (along_a_ring(ring_way_out_slower), "right=sender from=0"),
     "rounds-sound": (in_rounds(nothing), "right=none"),
     "rounds-link": (in_rounds(link_slower), "right=link from=0 to=1"),
     "rounds-out": (in_rounds(way_out_slower), "right=sender from=0"),

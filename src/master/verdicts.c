@@ -41,7 +41,7 @@ static void keep_open(struct pccl_verdicts *verdicts, const struct pccl_verdict_
     if (entry->class != PCCL_VERDICT_SLOW_LINK || entry->finding || entry->rate == 0 || !entry->alone)
         return;
     verdicts->open[verdicts->open_count++ % PCCL_OPEN_LINKS_MAX] =
-        (struct pccl_open_link){.from = entry->peer, .to = entry->other, .sender = true, .receiver = true};
+        (struct pccl_open_link){entry->peer, entry->other, PCCL_OPEN_REPORTS, PCCL_OPEN_REPORTS};
 }
 
 /*
@@ -152,7 +152,7 @@ bool pccl_verdicts_forget(struct pccl_verdicts *verdicts, const struct pccl_id *
     bool changed = false;
     for (uint32_t i = 0; i < PCCL_OPEN_LINKS_MAX; i++)
         if (pccl_id_equal(&verdicts->open[i].from, peer) || pccl_id_equal(&verdicts->open[i].to, peer))
-            verdicts->open[i] = (struct pccl_open_link){.sender = false};
+            verdicts->open[i] = (struct pccl_open_link){.sender = 0};
     for (uint32_t i = verdicts->count; i-- > 0;) {
         const struct pccl_verdict_entry *entry = &verdicts->entries[i];
         if (!entry->over && (pccl_id_equal(&entry->peer, peer) || pccl_id_equal(&entry->other, peer)))

@@ -19,6 +19,7 @@ enum {
     PCCL_WITNESS_ROUNDS = 32, /* latest operations of a peer that are compared */
     PCCL_LINK_PAST_LEAST = 3, /* reports after which the usual figures of a link are known */
     PCCL_OPEN_LINKS_MAX = 8,
+    PCCL_OPEN_REPORTS = 3,            /* a single report is inexact while the hosts are busy */
     PCCL_SUSPICIONS_MAX = 32,         /* maximum per group; further ones are ignored */
     PCCL_VERDICTS_EVERY_US = 1000000, /* minimum time between comparisons of a group */
 };
@@ -106,7 +107,9 @@ struct pccl_verdict_entry {
  */
 struct pccl_open_link {
     struct pccl_id from, to;
-    bool sender, receiver; /* true while this end may be the cause */
+    /* number of further reports with the usual rate, in sequence, after which this end is not the cause; 0: it is not
+     */
+    uint8_t sender, receiver;
 };
 
 struct pccl_verdicts {

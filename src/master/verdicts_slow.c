@@ -36,9 +36,11 @@ struct cell {
     uint64_t of_us; /* time covered by the figures */
     uint32_t votes; /* this link's part of the peer's vote */
     struct pccl_link_past *past;
-    uint64_t expected; /* pace that it should have */
-    uint64_t change;   /* pace in units of CHANGE_UNIT of the usual one of this link, if that is known */
-    bool changed;      /* true if it is a verdict, and therefore not a finding */
+    const struct pccl_link_past *usual; /* the past, if its figures are known and still apply; else NULL */
+    uint64_t past_pace;                 /* usual pace of the link, or of its sender */
+    uint64_t expected;                  /* pace that it should have */
+    uint64_t change; /* pace in units of CHANGE_UNIT of the usual one of this link, if that is known */
+    bool changed;    /* true if it is a verdict, and therefore not a finding */
     bool slow, lossy;
     bool excused; /* the opposite direction is even slower */
 };
@@ -46,14 +48,24 @@ struct cell {
 /* A row or a column: the number of known and of bad cells, and the median pace of a row. */
 struct line {
     uint32_t known, bad;
-    uint64_t pace;
+    uint64_t pace[2]; /* as in struct usual */
+};
+
+/*
+ * The usual figures. A link without a queue waits for data: after a slow link in a ring, for example, all others are
+ * slower than before. A link with a queue is compared with their figures from before, because it limits the rate
+ * itself.
+ */
+struct usual {
+    uint64_t pace, change;
 };
 
 struct matrix {
     struct cell *cells; /* row by row */
     uint32_t count;
     struct line *rows, *columns;
-    uint64_t usual_pace, usual_loss, usual_lately_us, usual_change;
+    struct usual usual[2]; /* for links without a queue, for queued ones */
+    uint64_t usual_loss, usual_lately_us;
 };
 
 static uint32_t count_links(const struct pccl_judgment *j)
@@ -115,11 +127,28 @@ static void take_cells(const struct pccl_judgment *j, struct matrix *matrix)
     }
 }
 
+/* Returns true if more data is in flight than the path holds, so that the link limits the rate. */
+static bool has_queue(const struct cell *cell)
+{
+    return cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US;
+}
+
 static uint64_t pace_of(const struct cell *cell) { return cell->pace; }
 
 static uint64_t loss_of(const struct cell *cell) { return cell->loss; }
 
 static uint64_t change_of(const struct cell *cell) { return cell->change; }
+
+/* The same for a comparison with queued links. */
+static uint64_t pace_of_queued(const struct cell *cell)
+{
+    return has_queue(cell) ? cell->pace : pccl_min_u64(cell->pace, cell->past_pace);
+}
+
+static uint64_t change_of_queued(const struct cell *cell)
+{
+    return has_queue(cell) ? cell->change : pccl_min_u64(cell->change, CHANGE_UNIT);
+}
 
 static uint64_t lately_of(const struct cell *cell) { return cell->link->lately_us; }
 
@@ -144,20 +173,24 @@ static uint64_t middle(const struct matrix *matrix, uint64_t (*of)(const struct 
     return low;
 }
 
-/* Finds the usual values. Pace and loss use the lower median, because a bad link is above it. */
-static void find_usual(struct matrix *matrix, uint64_t *values)
+static uint64_t median_pace(const struct cell *cells, uint32_t count, uint64_t (*of)(const struct cell *),
+                            uint64_t *values)
+{
+    for (uint32_t k = 0; k < count; k++)
+        values[k] = of(&cells[k]);
+    return pccl_verdicts_nth(values, count, (count - 1) / 2);
+}
+
+/* Gives the links of each row their part of its vote, and finds the median paces of the row. */
+static void share_votes(struct matrix *matrix, uint64_t *values)
 {
     for (uint32_t i = 0; i < matrix->count; i += matrix->rows[matrix->cells[i].from].known) {
         struct line *row = &matrix->rows[matrix->cells[i].from];
-        for (uint32_t k = 0; k < row->known; k++) {
-            values[k] = matrix->cells[i + k].pace;
+        for (uint32_t k = 0; k < row->known; k++)
             matrix->cells[i + k].votes = VOTE / row->known;
-        }
-        row->pace = pccl_verdicts_nth(values, row->known, (row->known - 1) / 2);
+        row->pace[false] = median_pace(&matrix->cells[i], row->known, pace_of, values);
+        row->pace[true] = median_pace(&matrix->cells[i], row->known, pace_of_queued, values);
     }
-    matrix->usual_pace = middle(matrix, pace_of, false);
-    matrix->usual_loss = middle(matrix, loss_of, false);
-    matrix->usual_lately_us = middle(matrix, lately_of, true);
 }
 
 static bool is_slower(uint64_t pace, uint64_t than) { return 4 * pace > 7 * than; }
@@ -178,20 +211,57 @@ static bool is_past_known(const struct matrix *matrix, const struct cell *cell)
     return cell->past->reports >= PCCL_LINK_PAST_LEAST && !has_more_shares(matrix, cell);
 }
 
-/* Finds the usual change: most links may be slower than before, for example because the host is busy. */
+/*
+ * Returns the usual pace of the link; if that is unknown, the slowest usual pace of the other links of its sender;
+ * UINT64_MAX if these are unknown, too.
+ */
+static uint64_t past_pace(const struct pccl_witness *from, const struct cell *cell)
+{
+    uint64_t slowest = 0;
+    for (uint32_t i = 0; i < PCCL_TELEMETRY_LINKS_MAX && cell->usual == NULL; i++)
+        if (from->past[i].reports >= PCCL_LINK_PAST_LEAST)
+            slowest = pccl_max_u64(slowest, from->past[i].pace);
+    return cell->usual != NULL ? cell->usual->pace : slowest > 0 ? slowest : UINT64_MAX;
+}
+
+/* Compares each link with its past. One without a past has no change. */
 static void compare_with_past(const struct pccl_judgment *j, struct matrix *matrix)
 {
     for (uint32_t i = 0; i < matrix->count; i++) {
         struct cell *cell = &matrix->cells[i];
         cell->past = pccl_witness_past(j->witnesses->all[cell->from], &cell->link->peer);
-        if (is_past_known(matrix, cell))
+        cell->usual = is_past_known(matrix, cell) ? cell->past : NULL;
+        cell->past_pace = past_pace(j->witnesses->all[cell->from], cell);
+        if (cell->usual != NULL)
             cell->change =
                 pccl_min_u64(cell->pace * CHANGE_UNIT / pccl_max_u64(cell->past->pace, 1), CHANGE_MOST * CHANGE_UNIT);
-        else
-            cell->votes = 0;
     }
-    uint64_t usual = middle(matrix, change_of, false);
-    matrix->usual_change = 4 * usual > 5 * (uint64_t)CHANGE_UNIT ? usual : CHANGE_UNIT; /* smaller ones are noise */
+}
+
+/* Finds the usual change: most links may be slower than before, for example because the host is busy. */
+static uint64_t usual_change(const struct matrix *matrix, uint64_t (*of)(const struct cell *))
+{
+    uint64_t usual = middle(matrix, of, false);
+    return 4 * usual > 5 * (uint64_t)CHANGE_UNIT ? usual : CHANGE_UNIT; /* smaller ones are noise */
+}
+
+/* Finds the usual values. Pace, loss and change use the lower median, because a bad link is above it. */
+static void find_usual(struct matrix *matrix, uint64_t *values)
+{
+    share_votes(matrix, values);
+    matrix->usual[false].pace = middle(matrix, pace_of, false);
+    matrix->usual[true].pace = middle(matrix, pace_of_queued, false);
+    matrix->usual_loss = middle(matrix, loss_of, false);
+    matrix->usual_lately_us = middle(matrix, lately_of, true);
+    for (uint32_t i = 0; i < matrix->count; i++)
+        matrix->cells[i].votes = matrix->cells[i].usual != NULL ? matrix->cells[i].votes : 0;
+    matrix->usual[false].change = usual_change(matrix, change_of);
+    matrix->usual[true].change = usual_change(matrix, change_of_queued);
+}
+
+static const struct usual *usual_of(const struct matrix *matrix, const struct cell *cell)
+{
+    return &matrix->usual[has_queue(cell)];
 }
 
 /* Returns another link from this sender, or to this receiver, that was slow; NULL if none exists. */
@@ -201,7 +271,7 @@ static const struct pccl_open_link *find_open(const struct pccl_judgment *j, con
     for (uint32_t i = 0; i < PCCL_OPEN_LINKS_MAX; i++) {
         const struct pccl_open_link *open = &j->verdicts->open[i];
         bool same_from = pccl_id_equal(&open->from, from), same_to = pccl_id_equal(&open->to, to);
-        if (sends ? open->sender && same_from && !same_to : open->receiver && same_to && !same_from)
+        if (sends ? open->sender > 0 && same_from && !same_to : open->receiver > 0 && same_to && !same_from)
             return open;
     }
     return NULL;
@@ -216,20 +286,25 @@ static bool has_slow_end(const struct pccl_judgment *j, const struct cell *cell)
 /* Returns true if the link is new, and may share the slowness of an end that is suspected. */
 static bool is_unproven(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
-    return !is_past_known(matrix, cell) && has_slow_end(j, cell) && !is_about(cell->pace, matrix->usual_pace);
+    return cell->usual == NULL && has_slow_end(j, cell) && !is_about(cell->pace, usual_of(matrix, cell)->pace);
 }
 
 /*
  * Updates the usual figures of each link with a new report. When more links share its lines, its share is smaller, and
  * the figures are new. When fewer do, the share is larger, and the figures stay. A pace that is much slower than usual
- * does not count, so that a verdict does not end by itself.
+ * does not count, so that a verdict does not end by itself. While a link is bad, a link without a queue waits for data,
+ * and its pace does not count either.
  */
 static void update_past(const struct pccl_judgment *j, const struct matrix *matrix)
 {
+    bool any_bad = false;
+    for (uint32_t i = 0; i < matrix->count; i++)
+        any_bad = any_bad || matrix->cells[i].changed;
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
         struct pccl_link_past *past = cell->past;
-        if (cell->changed || is_unproven(j, matrix, cell) || j->witnesses->all[cell->from]->judged)
+        if (cell->changed || (any_bad && !has_queue(cell)) || is_unproven(j, matrix, cell) ||
+            j->witnesses->all[cell->from]->judged)
             continue;
         uint32_t out = matrix->rows[cell->from].known, in = matrix->columns[cell->to].known;
         if (past->reports == 0 || has_more_shares(matrix, cell)) {
@@ -257,10 +332,10 @@ static void update_past(const struct pccl_judgment *j, const struct matrix *matr
 static uint64_t expected_pace(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell)
 {
     if (j->finding)
-        return cell->changed ? cell->pace : matrix->usual_pace;
-    if (is_past_known(matrix, cell))
-        return cell->past->pace * matrix->usual_change / CHANGE_UNIT;
-    return has_slow_end(j, cell) ? matrix->usual_pace : cell->pace;
+        return cell->changed ? cell->pace : usual_of(matrix, cell)->pace;
+    if (cell->usual != NULL)
+        return cell->past->pace * usual_of(matrix, cell)->change / CHANGE_UNIT;
+    return has_slow_end(j, cell) ? usual_of(matrix, cell)->pace : cell->pace;
 }
 
 /*
@@ -271,7 +346,7 @@ static bool is_too_slow(const struct pccl_judgment *j, const struct matrix *matr
 {
     if (j->finding)
         return is_slower(cell->pace, cell->expected);
-    return 2 * cell->pace > 3 * pccl_max_u64(cell->expected, matrix->usual_pace);
+    return 2 * cell->pace > 3 * pccl_max_u64(cell->expected, usual_of(matrix, cell)->pace);
 }
 
 /*
@@ -279,10 +354,9 @@ static bool is_too_slow(const struct pccl_judgment *j, const struct matrix *matr
  * alone can change without any effect, because TCP counts time with data in flight differently when the receiver's
  * window is the limit. Otherwise the excess is compared with the time of the operations.
  */
-static bool costs_time(const struct pccl_judgment *j, const struct matrix *matrix, const struct cell *cell,
-                       uint64_t excess_us)
+static bool costs_time(const struct pccl_judgment *j, const struct cell *cell, uint64_t excess_us)
 {
-    if (j->finding || !is_past_known(matrix, cell))
+    if (j->finding || cell->usual == NULL)
         return excess_us >= cell->of_us / 5;
     return 5 * cell->rate <= 4 * cell->past->rate;
 }
@@ -295,12 +369,11 @@ static void judge_cell(const struct pccl_judgment *j, const struct matrix *matri
     if (cell->expected < cell->pace)
         excess_us =
             (uint64_t)((double)cell->link->busy_us * (double)(cell->pace - cell->expected) / (double)cell->pace);
-    if (is_past_known(matrix, cell) && !j->finding)
+    if (cell->usual != NULL && !j->finding)
         usual_loss = pccl_max_u64(usual_loss, cell->past->loss);
     /* A full queue also loses data, but it is longer than the queues of others. */
-    bool queued = cell->link->lately_us > 2 * (uint64_t)cell->link->rtt_us + QUEUE_US &&
-                  4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
-    cell->slow = is_too_slow(j, matrix, cell) && excess_us >= EXCESS_US_LEAST && costs_time(j, matrix, cell, excess_us);
+    bool queued = has_queue(cell) && 4 * (uint64_t)cell->link->lately_us > 5 * matrix->usual_lately_us;
+    cell->slow = is_too_slow(j, matrix, cell) && excess_us >= EXCESS_US_LEAST && costs_time(j, cell, excess_us);
     cell->lossy = cell->loss >= LOSS_LEAST && cell->loss >= 4 * (usual_loss + 1) &&
                   cell->link->resent >= LOSS_BYTES_LEAST && !queued && !cell->changed;
     cell->changed = cell->slow || cell->lossy;
@@ -337,10 +410,10 @@ static bool is_bad_line(const struct line *line) { return line->bad >= 2 && 5 * 
 static void add_cell(struct pccl_text *evidence, const struct matrix *matrix, const struct cell *cell)
 {
     if (cell->slow)
-        pccl_text_append(evidence,
-                         "%" PRIu64 " KiB were sent at %" PRIu64 " ms per MiB (usual: %" PRIu64
-                         ", other links: %" PRIu64 ")",
-                         cell->link->bytes >> 10, cell->pace / 1000, cell->expected / 1000, matrix->usual_pace / 1000);
+        pccl_text_append(
+            evidence,
+            "%" PRIu64 " KiB were sent at %" PRIu64 " ms per MiB (usual: %" PRIu64 ", other links: %" PRIu64 ")",
+            cell->link->bytes >> 10, cell->pace / 1000, cell->expected / 1000, usual_of(matrix, cell)->pace / 1000);
     if (cell->lossy)
         pccl_text_append(
             evidence, "%s%u.%u %% of the bytes were retransmitted (other links: %" PRIu64 ".%" PRIu64 " %%)",
@@ -352,7 +425,7 @@ static bool are_most_faster(const struct pccl_judgment *j, const struct matrix *
 {
     uint32_t faster = 0;
     for (uint32_t i = 0; i < j->witnesses->count; i++)
-        faster += matrix->rows[i].known > 0 && is_slower(cell->pace, matrix->rows[i].pace);
+        faster += matrix->rows[i].known > 0 && is_slower(cell->pace, matrix->rows[i].pace[has_queue(cell)]);
     return pccl_verdicts_are_most(j, faster);
 }
 
@@ -389,18 +462,30 @@ static void suspect_line(struct pccl_judgment *j, const struct matrix *matrix, u
 
 static bool is_usual(const struct matrix *matrix, const struct cell *cell)
 {
-    return !is_bad(cell) && is_about(cell->pace, matrix->usual_pace);
+    return !is_bad(cell) && is_about(cell->pace, usual_of(matrix, cell)->pace);
 }
 
-/* Clears the suspicion of the sender and the receiver of every link with the usual rate. */
+/* Counts a new report of a link for or against the suspicion of its end. */
+static void settle_end(uint8_t *left, const struct matrix *matrix, const struct cell *cell)
+{
+    if (*left > 0 && is_usual(matrix, cell))
+        *left -= 1;
+    else if (*left > 0 && is_bad(cell))
+        *left = PCCL_OPEN_REPORTS;
+}
+
+/* Clears the suspicion of senders and receivers whose links have the usual rate. */
 static void settle_open_links(const struct pccl_judgment *j, const struct matrix *matrix)
 {
     for (uint32_t i = 0; i < matrix->count; i++) {
         const struct cell *cell = &matrix->cells[i];
-        for (uint32_t k = 0; is_usual(matrix, cell) && k < PCCL_OPEN_LINKS_MAX; k++) {
+        const struct pccl_witness *from = j->witnesses->all[cell->from];
+        for (uint32_t k = 0; !from->judged && k < PCCL_OPEN_LINKS_MAX; k++) {
             struct pccl_open_link *open = &j->verdicts->open[k];
-            open->sender = open->sender && !pccl_id_equal(&open->from, &j->witnesses->all[cell->from]->id);
-            open->receiver = open->receiver && !pccl_id_equal(&open->to, &cell->link->peer);
+            if (pccl_id_equal(&open->from, &from->id))
+                settle_end(&open->sender, matrix, cell);
+            if (pccl_id_equal(&open->to, &cell->link->peer))
+                settle_end(&open->receiver, matrix, cell);
         }
     }
 }
@@ -462,7 +547,7 @@ static void suspect_cell(struct pccl_judgment *j, const struct matrix *matrix, c
         return;
     entry->alone = alone;
     entry->rate = cell->slow ? rate_at(cell->pace) : 0;
-    entry->usual_rate = cell->slow ? rate_at(matrix->usual_pace) : 0;
+    entry->usual_rate = cell->slow ? rate_at(usual_of(matrix, cell)->pace) : 0;
 }
 
 /*
@@ -517,8 +602,8 @@ void pccl_verdicts_look_for_slow_links(struct pccl_judgment *j)
         take_cells(j, &matrix);
     }
     if (matrix.count >= 2) {
-        find_usual(&matrix, values);
         compare_with_past(j, &matrix);
+        find_usual(&matrix, values);
         suspect_cells(j, &matrix);
         update_past(j, &matrix);
         j->finding = true;

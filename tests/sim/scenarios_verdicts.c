@@ -180,10 +180,16 @@ static void add_link(struct world *world, uint32_t from, uint32_t to, bool plant
     /* a fault delays all, and a slow link is slower than the links that are slow by nature */
     uint32_t delay = !planted || world->free_paces || !is_delayed(world) ? 1 : world->unlike ? 6 : 2;
     uint32_t factor = factor_of(world, from, to) * delay;
+    bool slow = planted && is_slow(world, from, to);
+    /* in a ring the links after a slow one wait for data, and send it in small parts */
+    bool starved = delay > 1 && world->plant != LATE && !world->mesh && !slow;
     link->bytes = noisy(world, (8 << 20) / factor);
-    link->busy_us = (uint32_t)noisy(world, 250000 / delay);
-    if (planted && is_slow(world, from, to))
-        link->busy_us = (uint32_t)noisy(world, world->unlike ? 850000 : 375000);
+    uint32_t busy_us = world->mesh ? 250000 : 600000;
+    link->busy_us = (uint32_t)noisy(world, (starved ? busy_us * 21 / 10 : busy_us) / delay);
+    if (starved)
+        link->lately_us = (uint32_t)noisy(world, 4000);
+    if (slow)
+        link->busy_us = (uint32_t)noisy(world, world->unlike || !world->mesh ? 850000 : 375000);
     link->resent =
         planted && world->plant == LOSS && from == world->culprit && to == world->other ? link->bytes / 50 : 0;
 }
@@ -477,6 +483,8 @@ static void run_two_rings(struct sim *sim, uint64_t seed, enum plant plant)
         shows(&world, seed, PCCL_VERDICT_SLOW_LINK, before, culprit);
     else
         shows(&world, seed, PCCL_VERDICT_SLOW_LINK, culprit, world.other);
+    for (uint32_t i = 0; plant != LINK && i < 2; i++)
+        (void)second(&world, false, 0); /* fewer than 3 good reports do not clear the suspected end */
     world.stride = world.peers - 1;
     seconds(&world, REPORTS);
     if (plant == SENDER)

@@ -24,6 +24,7 @@ struct recording {
     struct pccl_verdicts verdicts;
     uint64_t number;
     uint32_t found_ms; /* time of the first verdict */
+    uint32_t classes;  /* classes of all verdicts, as bits */
     uint32_t changes;  /* number of comparisons after which a verdict or finding began or ended */
 };
 
@@ -135,6 +136,7 @@ static void judge(struct recording *all, uint32_t at_ms)
     while (pccl_verdicts_take_over(&all->verdicts, &over))
         continue;
     for (uint32_t n = 0; (entry = pccl_verdicts_at(&all->verdicts, n)) != NULL; n++) {
+        all->classes |= 1U << entry->class;
         if (n == 0 && all->found_ms == 0) {
             all->found_ms = at_ms;
             print_message("%s: found after %u ms: %s\n", all->right, at_ms - all->fault_ms, entry->evidence.bytes);
@@ -145,7 +147,8 @@ static void judge(struct recording *all, uint32_t at_ms)
     }
 }
 
-static void replay(const char *name)
+/* Replays a recording. Returns the classes of its verdicts, as bits. */
+static uint32_t replay(const char *name)
 {
     struct recording all;
     uint32_t judged_ms = 0;
@@ -160,11 +163,19 @@ static void replay(const char *name)
     assert_int_equal(all.found_ms != 0, strcmp(all.right, "none") != 0);
     pccl_verdicts_free(&all.verdicts, pccl_heap());
     (void)fclose(all.file);
+    return all.classes;
 }
 
 TEST(test_sound_loop) { replay("loop-sound-4"); }
 TEST(test_sound_loop_of_eight) { replay("loop-sound-8"); }
 TEST(test_slow_link_in_a_loop) { replay("loop-link-4"); }
+TEST(test_sound_ring) { replay("ring-sound-4"); }
+/* At first only the one link in use is slow; then the ring leaves it, and the next one is slow, too. */
+TEST(test_slow_way_out_in_a_ring)
+{
+    assert_true(replay("ring-out-4") & 1U << PCCL_VERDICT_SLOW_SENDER);
+    assert_true(replay("ring-out-busy-4") & 1U << PCCL_VERDICT_SLOW_SENDER); /* beside busy processes */
+}
 TEST(test_slow_way_out_in_a_loop) { replay("loop-out-4"); }
 TEST(test_sound_rounds) { replay("rounds-sound-4"); }
 TEST(test_slow_link_in_rounds) { replay("rounds-link-4"); }
