@@ -595,12 +595,15 @@ static void caller_that_prepares(void **state)
     struct bystander bystander = {.peer = first, .call = call_sync};
     struct task task = {first, call_sync};
     uv_thread_t thread;
+    plant(world, NOWHERE, INVARIANT);
+    /* The first peer has to fetch: else the others could end the synchronization before the caller breaks. */
+    first->elements[0] = 3;
+    world->peers[2].elements[0] = 1;
     atomic_store(&held, CALLER_COMES);
     assert_int_equal(uv_thread_create(&first->thread, run_task, &task), 0);
     while (atomic_load(&held) == CALLER_COMES)
         (void)sched_yield();
     assert_int_equal(uv_thread_create(&thread, run_bystander, &bystander), 0);
-    plant(world, NOWHERE, INVARIANT);
     first->out = true; /* its threads are the two above */
     all(world, call_sync);
     first->out = false;
