@@ -148,7 +148,7 @@ clang: ## build and test with clang
 cross: ## build for other systems, run the unit tests there: TARGETS='x86_64-linux-musl ...'; installs what it needs
 	@scripts/cross $(TARGETS)
 
-wheels: ## build the wheels of the Python package, for Linux without TARGETS, install and use them: TARGETS='x86_64-windows ...'; installs what it needs
+wheels: ## build the wheels of the Python package, install and use them: TARGETS='x86_64-windows ...'; installs what it needs
 	@scripts/wheels $(TARGETS)
 
 packages: ## build and check packages: PACKAGES='static deb ...'; root; installs what it needs

@@ -4,6 +4,7 @@ with two peers reduces, first in the clear, then with a token, for which OpenSSL
     use.py WHEEL --python PYTHON                           in a new virtual environment of this Python
     use.py WHEEL --prefix "qemu-aarch64 -L ROOT"           programs only, started by the words of the prefix
     use.py WHEEL --prefix PREFIX --python ROOT/bin/python  both started by the prefix, which may be wine64
+    use.py PROGRAM [--prefix PREFIX]                       the program `pccl`, without a wheel
 """
 
 import argparse
@@ -139,29 +140,30 @@ def use(start, python, environment, state):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("wheel")
+    parser.add_argument("file", help="a wheel, or the program pccl")
     parser.add_argument("--python")
     parser.add_argument("--prefix", default="")
-    parser.add_argument("--no-token", action="store_true", help="where there is no OpenSSL")
     given = parser.parse_args()
     prefix = given.prefix.split()
     with tempfile.TemporaryDirectory(prefix="pccl-wheel-") as folder:
-        site, python = install(os.path.abspath(given.wheel), None if prefix else given.python, folder)
+        program, site, python = os.path.abspath(given.file), None, None
+        if program.endswith(".whl"):
+            site, python = install(program, None if prefix else given.python, folder)
+            program = str(next(pathlib.Path(site, "pccl/bin").iterdir()))
         environment = {"PATH": f"{folder}/venv/bin:/nowhere", "HOME": folder, "PCCL_LOCAL_DIR": f"{folder}/local"}
         if prefix:
-            environment["PYTHONPATH"] = site
+            environment["PYTHONPATH"] = site or ""
             environment["PATH"] = "/nowhere"
             prefix[0] = shutil.which(prefix[0]) or prefix[0]
         environment.update({name: value for name, value in os.environ.items() if name.startswith("WINE")})
         command = [*prefix, python or given.python] if given.python else None
-        program = next(pathlib.Path(site, "pccl/bin").iterdir())
 
         def start(command):
-            return [*prefix, str(program), command]
+            return [*prefix, program, command]
 
-        for state in [None] if given.no_token else [None, f"{folder}/state"]:
+        for state in (None, f"{folder}/state"):
             use(start, command, environment, state)
-        print(os.path.basename(given.wheel), "works: in the clear", "" if given.no_token else "and with a token")
+        print(os.path.basename(given.file), "works: in the clear and with a token")
 
 
 main()
