@@ -7,6 +7,7 @@
 #include "master/status.h"
 #include "master/token.h"
 #include "system/process.h"
+#include "top/top.h"
 
 #include "core/text.h"
 #include "net/build.h"
@@ -29,8 +30,8 @@ static const struct command {
     {"status", "prints the state of a run", "status", status_main},
     {"token", "creates, lists, revokes and replaces tokens of a running master", "token", token_main},
     {"perf", "measures collectives; also called pccl-perf", "pccl-perf", perf_main},
+    {"top", "shows a run live in a terminal", "top", top_main},
     {"doctor", "checks machines before a run (Python package)", NULL, NULL},
-    {"top", "shows a run live in a terminal (Python package)", NULL, NULL},
     {"version", "prints the version", "version", print_version},
 };
 

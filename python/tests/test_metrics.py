@@ -78,3 +78,16 @@ def test_status_from_python(master):
     program = Script(MASTER, "status", master[1])
     program.line("idle: no members")
     assert program.end() == 0
+
+
+def test_reports_are_checked(master):
+    group = Group(master[0], 1)
+    comm = group.members[0]
+    with pytest.raises(pccl.InvalidArgument, match="step"):
+        comm.report(step=-1, loss=1)
+    with pytest.raises(ValueError):
+        comm.report(step=1, loss="little")
+    comm.report(step=1 << 63, loss=float("nan"))
+    group.close()
+    with pytest.raises(pccl.PCCLError):
+        comm.report(step=1, loss=1)

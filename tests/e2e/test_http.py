@@ -90,10 +90,11 @@ def until(run, **wanted):
     return poll(found, f"these metrics: {wanted}")
 
 
-def ask(*arguments):
-    """Runs pccl-master status. Returns (exit code, standard output, standard error)."""
+def ask(*arguments, command="status"):
+    """Runs pccl-master status or pccl top. Returns (exit code, standard output, standard error)."""
+    program = harness.executable("master")
     done = subprocess.run(
-        [harness.executable("master"), "status", *arguments],
+        [program if command == "status" else program.removesuffix("-master"), command, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -570,6 +571,8 @@ def test_status_over_https(run):
         code, out, error = ask("--json", "--token-file", file, *trust, own)
         equal((code, error), (0, ""), f"{trust}")
         equal(json.loads(out)["program"], "pccl-master", "program")
+        code, out, error = ask("--token-file", file, *trust, own, command="top")
+        check(code == 0 and error == "" and ": no run\n" in out, f"pccl top {trust}: {code} {out} {error}")
     for arguments, code, words in (
         (("--token-file", file, own), 1, "unable to get local issuer certificate"),
         (("--token-file", file, "--fingerprint", "00" * 32, own), 1, "fingerprint differs"),
