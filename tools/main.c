@@ -3,6 +3,7 @@
  * PCCL 1.0, through a link, it runs that command.
  */
 #include "commands.h"
+#include "doctor/doctor.h"
 #include "help.h"
 #include "master/status.h"
 #include "master/token.h"
@@ -23,15 +24,15 @@ enum { EXIT_USAGE = 2 };
 static int print_version(int argc, char **argv);
 
 static const struct command {
-    const char *name, *about, *shown;  /* `shown`: argv[0] of the command */
-    int (*run)(int argc, char **argv); /* NULL: a command of the Python package */
+    const char *name, *about, *shown; /* `shown`: argv[0] of the command */
+    int (*run)(int argc, char **argv);
 } commands[] = {
     {"master", "runs a master; also called pccl-master", "pccl-master", master_main},
     {"status", "prints the state of a run", "status", status_main},
     {"token", "creates, lists, revokes and replaces tokens of a running master", "token", token_main},
     {"perf", "measures collectives; also called pccl-perf", "pccl-perf", perf_main},
     {"top", "shows a run live in a terminal", "top", top_main},
-    {"doctor", "checks machines before a run (Python package)", NULL, NULL},
+    {"doctor", "checks machines and their paths before a run", "doctor", doctor_main},
     {"version", "prints the version", "version", print_version},
 };
 
@@ -124,10 +125,6 @@ int main(int argc, char **argv)
         if (command == NULL)
             return reject(name);
         argv[0] = (char *)(uintptr_t)command->shown; /* for messages, and for the workers, which run this program */
-    }
-    if (command->run == NULL) {
-        (void)fprintf(stderr, "pccl %s: in the Python package only (pip install pccl-peers)\n", command->name);
-        return EXIT_FAILURE;
     }
     return command->run(argc, argv);
 }

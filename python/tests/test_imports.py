@@ -51,7 +51,7 @@ ORDER = """
     pccl.methods._one_byte pccl.methods._power_sgd pccl.methods._sarsa pccl.methods._sketch pccl.methods._sketched
     pccl.methods._sparse_loco pccl.methods._pipeline pccl.methods
 
-    pccl.doctor._finding pccl.doctor._machine pccl.doctor._master pccl.doctor._peers pccl.doctor pccl.__main__
+    pccl.__main__
 """.split()
 
 

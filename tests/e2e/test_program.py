@@ -1,5 +1,6 @@
 """The program pccl: its commands, and its other names."""
 
+import json
 import os
 import re
 import signal
@@ -32,7 +33,7 @@ def test_help(_):
     equal(commands, ["master", "status", "token", "perf", "top", "doctor", "version"], "commands")
     equal(pccl("-h")[0], listed, "-h")
     equal(pccl(code=2), ("", listed), "without arguments")
-    for command in ("master", "status", "token", "perf", "top"):
+    for command in ("master", "status", "token", "perf", "top", "doctor"):
         said, _ = pccl(command, "--help")
         check(said.lower().startswith("usage: pccl") and said != listed, f"{command} --help: {said}")
         check("Examples:\n" in said, f"{command} --help has no examples")
@@ -46,7 +47,6 @@ def test_unknown_commands(_):
         equal(pccl(given, code=2)[1], f"pccl: unknown command '{given}'; did you mean '{meant}'?\n{HELP}", given)
     for given in ("", "--listen", "a-name-that-is-longer-than-any"):
         equal(pccl(given, code=2)[1], f"pccl: unknown command '{given}'\n{HELP}", given)
-    equal(pccl("doctor", code=1)[1], "pccl doctor: in the Python package only (pip install pccl-peers)\n", "doctor")
 
 
 def test_version(_):
@@ -89,6 +89,14 @@ def test_a_run(run):
         how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
         refused = subprocess.run(command, env=bare, timeout=harness.DEADLINE, check=False, **how)
         check(refused.returncode != 0 and "token" in refused.stderr, f"without a token: {refused}")
+        doctor = [program(), "doctor", f"127.0.0.1:{port}", "--json"]
+        for variables, code in (({}, 1), ({"PCCL_TOKEN_FILE": f"{folder}/run.token"}, 0)):
+            done = subprocess.run(
+                doctor, env={**bare, **variables}, capture_output=True, text=True, timeout=harness.DEADLINE, check=False
+            )
+            equal(done.returncode, code, f"exit code of the doctor: {done}")
+            bad = [item["check"] for item in json.loads(done.stdout)["findings"] if item["level"] == "bad"]
+            equal(bad, ["token"] if code else [], "failed checks")
         given = ({"PCCL_TOKEN": token}, {"PCCL_TOKEN_FILE": f"{folder}/run.token"})
         peers = [subprocess.Popen(command, env={**bare, **variables}, **how) for variables in given]
         for peer in peers:

@@ -1,5 +1,6 @@
 #include "topology.h"
 
+#include "topology_report.h"
 #include "values.h"
 #include "worker.h"
 
@@ -9,9 +10,7 @@
 #include <uv.h>
 
 enum {
-    REDUCTIONS = 5, /* number of timed reductions before and after each call */
-    /* maximum number of attempts to get the text, because the topology may grow between two calls */
-    TEXT_ATTEMPTS_MAX = 10,
+    REDUCTIONS = 5,  /* number of timed reductions before and after each call */
     COMBINE_TAG = 1, /* tag for combining the results of the peers */
 };
 
@@ -141,27 +140,6 @@ static int make_call(const struct peer *peer, struct perf_call *call)
 
 /* ---- all calls ---- */
 
-/* Returns the text, which the caller must free. On failure, prints a message and returns NULL. */
-static char *take_text(const struct peer *peer)
-{
-    char *text = NULL;
-    size_t needed = 0, size = 0;
-    pcclResult_t result = pcclGetTopology(peer->comm, NULL, 0, &needed);
-    for (int i = 0; i < TEXT_ATTEMPTS_MAX && result == pcclSuccess && needed > size; i++) {
-        free(text);
-        size = needed + needed / 4;
-        text = malloc(size);
-        result = text ? pcclGetTopology(peer->comm, text, size, &needed) : pcclOutOfMemory;
-        if (result == pcclInvalidArgument && needed > size)
-            result = pcclSuccess;
-    }
-    if (result == pcclSuccess && needed <= size)
-        return text;
-    (void)perf_worker_complain(peer->comm, "cannot get the topology", result);
-    free(text);
-    return NULL;
-}
-
 /* Returns false after a message. */
 static bool make_calls(struct peer *peer, struct perf_call *calls)
 {
@@ -198,10 +176,11 @@ static int run(struct peer *peer, struct perf_call *calls)
     char *text = NULL;
     if (!make_calls(peer, calls))
         return 1;
-    if (peer->speaks)
-        text = take_text(peer);
+    pcclResult_t result = peer->speaks ? perf_report_fetch(peer->comm, &text) : pcclSuccess;
+    if (result != pcclSuccess)
+        (void)perf_worker_complain(peer->comm, "cannot get the topology", result);
     bool good = is_good(peer, calls);
-    pcclResult_t result = meet(peer);
+    result = meet(peer);
     if (result != pcclSuccess)
         good = perf_worker_complain(peer->comm, "a reduction failed", result) == 0;
     if (peer->speaks)

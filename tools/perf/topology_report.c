@@ -19,6 +19,28 @@ static int by_ends(const void *a, const void *b)
     return (left->to > right->to) - (left->to < right->to);
 }
 
+pcclResult_t perf_report_fetch(pcclComm_t *comm, char **text)
+{
+    enum { ATTEMPTS_MAX = 10 }; /* because the topology may grow between two calls */
+    char *found = NULL;
+    size_t needed = 0, size = 0;
+    pcclResult_t result = pcclGetTopology(comm, NULL, 0, &needed);
+    for (int i = 0; i < ATTEMPTS_MAX && result == pcclSuccess && needed > size; i++) {
+        free(found);
+        size = needed + needed / 4;
+        found = malloc(size);
+        result = found != NULL ? pcclGetTopology(comm, found, size, &needed) : pcclOutOfMemory;
+        if (result == pcclInvalidArgument && needed > size)
+            result = pcclSuccess;
+    }
+    if (result == pcclSuccess && needed > size)
+        result = pcclInternalError;
+    *text = result == pcclSuccess ? found : NULL;
+    if (result != pcclSuccess)
+        free(found);
+    return result;
+}
+
 enum pccl_status perf_report_read(const char *text, size_t length, struct pccl_topology_report *report,
                                   struct pccl_text *words)
 {

@@ -5,8 +5,12 @@
 #include "ops/json.h"
 #include "topology/report.h"
 
+#include "pccl.h"
+
 #include <stdio.h>
 
+/* Requests the text of a report from the master. The caller frees it after success. */
+pcclResult_t perf_report_fetch(pcclComm_t *comm, char **text);
 /* Calls perf_report_parse, and then sorts the links as perf_report_link requires. */
 enum pccl_status perf_report_read(const char *text, size_t length, struct pccl_topology_report *report,
                                   struct pccl_text *words);
