@@ -3,6 +3,7 @@
 #include "os/resolve.h"
 #include "os/socket.h"
 #include "system/machine.h"
+#include "system/process.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,8 @@
 
 enum {
     CONNECT_S = 5,
+    REFUSED_MS = 2000,
+    POLL_MS = 100,
     MTU_MIN = 1280,
     PACKET_MAX = 65535, /* the loopback interface has an MTU that is larger */
     ADDRESSES_MAX = 16,
@@ -98,8 +101,8 @@ static void explain(struct findings *findings, const struct pccl_address *addres
     }
 }
 
-/* Connects. Returns 0 or a libuv error. */
-static int dial(const struct pccl_address *address, uv_os_sock_t *socket)
+/* Connects once. Returns 0 or a libuv error. */
+static int dial_once(const struct pccl_address *address, uv_os_sock_t *socket)
 {
     int error = pccl_socket_dial(address, socket);
     if (error != 0)
@@ -107,6 +110,17 @@ static int dial(const struct pccl_address *address, uv_os_sock_t *socket)
     error = pccl_socket_await(*socket, true, 1000 * CONNECT_S) ? pccl_socket_outcome(*socket) : UV_ETIMEDOUT;
     if (error != 0)
         pccl_socket_close(*socket);
+    return error;
+}
+
+/* Connects. Dials again for a while if no program listens, because the master may have just been started. */
+static int dial(const struct pccl_address *address, uv_os_sock_t *socket)
+{
+    int error = dial_once(address, socket);
+    for (int waited_ms = 0; error == UV_ECONNREFUSED && waited_ms < REFUSED_MS; waited_ms += POLL_MS) {
+        process_sleep_s(1e-3 * (int)POLL_MS);
+        error = dial_once(address, socket);
+    }
     return error;
 }
 
