@@ -1,17 +1,21 @@
 #include "json_read.h"
 
+#include "core/text.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS_MAX = 32 };
+enum { LEVELS_MAX = 32, TORN_LEVELS_MAX = 2 /* of lists that may be incomplete */ };
 
 struct reader {
     const char *at;            /* rest of the text */
     struct json_value *values; /* owned; NULL while values are only counted */
     char *strings;             /* rest of the memory for strings */
     uint32_t count;            /* values read */
+    uint32_t most;             /* values read, with the ones that were left out */
     int level;
+    bool may_be_torn, is_torn;
 };
 
 static bool read_value(struct reader *reader, const char *key);
@@ -144,7 +148,8 @@ static bool read_number(struct reader *reader, struct json_value *value)
     while (begin < reader->at)
         put(reader, *begin++);
     put(reader, '\0');
-    return isfinite(value->number);
+    bool may_go_on = *reader->at == '\0' && reader->may_be_torn && reader->level > 0;
+    return !may_go_on && isfinite(value->number);
 }
 
 static bool read_item(struct reader *reader, bool has_key)
@@ -174,12 +179,21 @@ static bool read_list(struct reader *reader, bool has_keys)
     if (reader->level == LEVELS_MAX)
         return false;
     reader->level++;
+    uint32_t complete;
+    bool good;
     do {
-        if (!read_item(reader, has_keys))
-            return false;
-    } while (take(reader, ','));
+        complete = reader->count;
+        good = read_item(reader, has_keys);
+    } while (good && take(reader, ','));
+    if (*reader->at == '\0' && reader->may_be_torn && reader->level <= TORN_LEVELS_MAX) {
+        reader->is_torn = true;
+        reader->count = good ? reader->count : complete;
+        good = true;
+    } else {
+        good = good && take(reader, end);
+    }
     reader->level--;
-    return take(reader, end);
+    return good;
 }
 
 static bool read_word(struct reader *reader, struct json_value *value)
@@ -189,7 +203,11 @@ static bool read_word(struct reader *reader, struct json_value *value)
         enum json_type type;
     } words[] = {{"null", JSON_NULL}, {"false", JSON_FALSE}, {"true", JSON_TRUE}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t length = strlen(words[i].word);
+        size_t length = strlen(words[i].word), left = pccl_string_length(reader->at, length);
+        if (left > 0 && left < length && memcmp(reader->at, words[i].word, left) == 0) {
+            reader->at += left; /* a part of the word, at the end of the text */
+            return false;
+        }
         if (strncmp(reader->at, words[i].word, length) == 0) {
             reader->at += length;
             value->type = words[i].type;
@@ -204,6 +222,7 @@ static bool read_value(struct reader *reader, const char *key)
     struct json_value value = {.key = key, .text = ""};
     uint32_t index = reader->count++;
     bool good;
+    reader->most = reader->count > reader->most ? reader->count : reader->most;
     skip_blanks(reader);
     switch (*reader->at) {
     case '{':
@@ -223,21 +242,23 @@ static bool read_value(struct reader *reader, const char *key)
     return good;
 }
 
-const struct json_value *json_read(const char *text)
+const struct json_value *json_read(const char *text, bool *torn)
 {
-    struct reader counter = {.at = text}, reader = {.at = text};
+    struct reader counter = {.at = text, .may_be_torn = torn != NULL}, reader = counter;
     if (!read_value(&counter, NULL))
         return NULL;
     skip_blanks(&counter);
-    if (*counter.at != '\0' || counter.count > UINT32_MAX / (2 * sizeof *reader.values))
+    if (*counter.at != '\0' || counter.most > UINT32_MAX / (2 * sizeof *reader.values))
         return NULL;
     /* A string takes at most as many bytes as in the text; the end of a number replaces the byte that follows it. */
-    size_t bytes = counter.count * sizeof *reader.values;
+    size_t bytes = counter.most * sizeof *reader.values;
     reader.values = malloc(bytes + strlen(text) + 1);
     if (reader.values == NULL)
         return NULL;
     reader.strings = (char *)reader.values + bytes;
     (void)read_value(&reader, NULL);
+    if (torn != NULL)
+        *torn = reader.is_torn;
     return reader.values;
 }
 

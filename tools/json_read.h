@@ -18,9 +18,10 @@ struct json_value {
 
 /*
  * Returns the value of the text, whose items follow it, or NULL if the text is not JSON, has more than 32 levels, or if
- * memory is short. json_free frees it; its strings are valid until then.
+ * memory is short. json_free frees it; its strings are valid until then. If `torn` is not NULL, the end of the text may
+ * be missing: sets *torn then, and leaves out the incomplete member of the object, or the incomplete item of its list.
  */
-const struct json_value *json_read(const char *text);
+const struct json_value *json_read(const char *text, bool *torn);
 void json_free(const struct json_value *root);
 
 /* Visit the items of an array or an object: NULL if there are no more, or if it is another value or NULL. */

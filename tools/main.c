@@ -7,6 +7,7 @@
 #include "help.h"
 #include "master/status.h"
 #include "master/token.h"
+#include "recorder/recorder.h"
 #include "system/process.h"
 #include "top/top.h"
 
@@ -33,6 +34,7 @@ static const struct command {
     {"perf", "measures collectives; also called pccl-perf", "pccl-perf", perf_main},
     {"top", "shows a run live in a terminal", "top", top_main},
     {"doctor", "checks machines and their paths before a run", "doctor", doctor_main},
+    {"recorder", "explains the flight recorders of stuck peers", "recorder", recorder_main},
     {"version", "prints the version", "version", print_version},
 };
 

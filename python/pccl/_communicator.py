@@ -227,9 +227,9 @@ class Communicator(_Calls):
 
     def flight_recorder(self) -> Dict[str, Any]:
         """Returns the contents of this peer's flight recorder: its latest operations, with times, bytes and outcomes,
-        and the peers that unfinished operations wait for. docs/guide/operations.md explains the entries; pccl.recorder
-        analyzes several peers' dumps. May be called from any thread, even while another is blocked in a call; does not
-        block."""
+        and the peers that unfinished operations wait for. docs/guide/operations.md explains the entries. `pccl
+        recorder` analyzes several peers' dumps. May be called from any thread, even while another is blocked in a call;
+        does not block."""
         dump: Dict[str, Any] = json.loads(_recorder.text(self._core))
         return dump
 

@@ -4,14 +4,15 @@ import json
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
-from support import TWO
+from support import DEADLINE, TWO
 
 import pccl
-from pccl import recorder
+from pccl import _programs, recorder
 
 BULK = 400000  # bytes: from peer to peer
 SMALL = 16  # through the master
@@ -58,6 +59,22 @@ def enter(comms, size, tag):
     return threads
 
 
+def write(comms, folder):
+    """Writes the peers' dumps, and returns the files."""
+    files = [folder / f"{comm.id}.json" for comm in comms]
+    for comm, file in zip(comms, files):
+        file.write_text(json.dumps(comm.flight_recorder()))
+    return files
+
+
+def explain(*arguments, code=0):
+    """Runs `pccl recorder`, and returns its output and its errors."""
+    command = [_programs.find(), "recorder", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == code, done
+    return done.stdout, done.stderr
+
+
 def test_what_has_ended(group):
     peers = group(3)
     for size in (SMALL, BULK):
@@ -100,20 +117,24 @@ def test_all_that_is_under_way_is_told(group):
     assert len(first.flight_recorder()["operations"]) == 4
 
 
-def test_one_never_enters(group):
+def test_one_never_enters(group, tmp_path):
     peers = group(3)
     *others, absent = peers.members
     threads = enter(others, BULK, 5)
     poll(lambda: all(any(wait["peer"] == absent.id for wait in last(comm)["waits_for"]) for comm in others))
     poll(lambda: absent.flight_recorder()["announced"])
-    said = recorder.explain([comm.flight_recorder() for comm in peers.members])
+    files = write(peers.members, tmp_path)
+    said, _ = explain(*files)
     assert "all-reduce tag 5 sequence 0" in said
     assert re.search(f"{absent.id[:8]} '.*' has not entered it", said), said
     assert re.search(f"look at {absent.id[:8]} '.*': others wait for it, and it is not waiting for any", said), said
+    (found,) = json.loads(explain("--json", *files)[0])["operations"]
+    assert (found["tag"], found["absent"], found["causes"]) == ("5", [absent.id], [absent.id])
+    assert {wait["peer"] for wait in found["waits"]} == {comm.id for comm in others}
     reduce(absent, BULK, 5)
     for thread in threads:
         thread.join()
-    assert recorder.explain([comm.flight_recorder() for comm in others]) == "no operation is running"
+    assert explain(*write(others, tmp_path)) == ("no operation is running\n", "")
 
 
 def test_texts_are_kept_as_they_are(group):
@@ -139,7 +160,7 @@ def test_on_a_signal(script, address, tmp_path):
     peer.kill(signal.SIGUSR2)
     peer.line("flight recorder written to")
     peer.line("flight recorder written to")
-    dumps = [recorder.read(file) for file in tmp_path.iterdir()]
+    dumps = [json.loads(file.read_text()) for file in tmp_path.iterdir()]
     assert len(dumps) == 2
     (found,) = [operation for dump in dumps for operation in dump["operations"]]
     assert (found["tag"], found["outcome"], found["state"]) == (9, None, "moving") and found["waits_for"]
@@ -147,18 +168,48 @@ def test_on_a_signal(script, address, tmp_path):
     peer.line("flight recorder written to")
 
 
-def test_bad_arguments(address, tmp_path, capsys):
+def test_a_missing_end(group, tmp_path):
+    """A file that was copied in part is used up to there; any other one is refused."""
+    peers = group(2)
+    for tag in range(3):
+        peers.all(lambda comm, _, tag=tag: reduce(comm, SMALL, tag))
+    first, second = peers.members
+    threads = enter([first], BULK, 7)
+    file, other = write(peers.members, tmp_path)
+    text, torn = file.read_text(), tmp_path / "torn"
+    assert "all-reduce tag 7 " in explain(file, other)[0]
+    for length in range(len(text) - 1, 0, -max(1, len(text) // 100)):
+        torn.write_text(text[:length])
+        if '"format": 1, ' not in text[:length]:
+            assert "torn: " in explain(torn, code=1)[1]
+            continue
+        said, error = explain(torn)
+        assert error.startswith(f"pccl recorder: {torn}: its end is missing: ")
+        assert ("tag 7 " if length >= len(text) - 2 else "no operation is running\n") in said, said
+    reduce(second, BULK, 7)
+    threads[0].join()
+
+
+def test_bad_arguments(address, tmp_path):
     with pytest.raises(ValueError, match="not a writable directory"):
         recorder.dump_on_signal(tmp_path / "none")
     with pytest.raises(pccl.InvalidArgument, match="recorder_dir"):
         pccl.Communicator(address, options={"recorder_dir": str(tmp_path / "none")})
-    with pytest.raises(ValueError, match="no dumps"):
-        recorder.to_torch([])
-    for name, text, words in (("a", "{", "a: "), ("b", "[]", "not a flight"), ("c", '{"what": 1}', "not a flight")):
+    good = {"what": "flight recorder of a PCCL peer", "format": 1, "peer": "a", "waits": "\x1b[2J", "operations": []}
+    for name, text, words in (
+        ("empty", "", "not a file of"),
+        ("broken", "{", "not a file of"),
+        ("list", "[]", "not a file of"),
+        ("other", '{"what": 1}', "not a file of"),
+        ("later", json.dumps({**good, "format": 99}), "format 99, but this version reads format 1"),
+    ):
         (tmp_path / name).write_text(text)
-        assert recorder.main([str(tmp_path / name)]) == 1
-        assert words in capsys.readouterr().err
-    later = {"what": "flight recorder of a PCCL peer", "format": 99}
-    (tmp_path / "d").write_text(json.dumps(later))
-    assert recorder.main([str(tmp_path / "d")]) == 1 and "format 99" in capsys.readouterr().err
-    assert recorder.main([str(tmp_path / "none")]) == 1
+        assert f"pccl recorder: {tmp_path / name}: {words}" in explain(tmp_path / name, code=1)[1]
+    assert "none: No such file or directory" in explain(tmp_path / "none", code=1)[1]
+    (tmp_path / "good").write_text(json.dumps(good))
+    assert explain(tmp_path / "good")[0] == "verdict of the master: ?[2J\n"
+    assert "another file is of the same peer" in explain(tmp_path / "good", tmp_path / "good", code=1)[1]
+    nowhere = tmp_path / "none" / "peer"
+    assert f"{nowhere}0: No such file" in explain("--torch", nowhere, tmp_path / "good", code=1)[1]
+    for arguments in ([], ["--torch"], ["--tosh", "x"]):
+        assert "Try 'pccl recorder --help'" in explain(*arguments, code=2)[1]

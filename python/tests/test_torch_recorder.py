@@ -1,10 +1,11 @@
 """The flight recorders of several peers in PyTorch's format, analyzed by torch's own program."""
 
+import pickle
+
 import pytest
 import support
+import test_recorder
 from test_recorder import BULK, SMALL, enter, poll, reduce
-
-from pccl import recorder
 
 support.need("torch")
 
@@ -27,8 +28,14 @@ def analyze(nursery):
 
 
 def write(peers, folder):
-    dumps = [comm.flight_recorder() for comm in peers]
-    assert len(recorder.write_torch(dumps, str(folder / "peer"))) == len(peers)
+    """Writes the peers' dumps in torch's format, and returns their content."""
+    files = test_recorder.write(peers, folder)
+    said, _ = test_recorder.explain("--torch", folder / "peer", *files)
+    names = [folder / f"peer{rank}" for rank in range(len(peers))]
+    assert all(f"wrote {name}\n" in said for name in names)
+    for file in files:
+        file.unlink()
+    return [pickle.loads(name.read_bytes()) for name in names]
 
 
 def test_all_is_well(group, tmp_path, analyze):
@@ -62,8 +69,6 @@ def test_what_some_have_forgotten_is_left_out(group, tmp_path, analyze):
     third = peers.admit(options={"recorder_operations": 4})
     for _ in range(9):
         peers.all(lambda comm, _: reduce(comm, SMALL))
-    write(peers.members, tmp_path)
-    made = recorder.to_torch([comm.flight_recorder() for comm in peers.members])
-    assert {rank: len(dump["entries"]) for rank, dump in made.items()} == {0: 4, 1: 4, 2: 4}
+    assert [len(dump["entries"]) for dump in write(peers.members, tmp_path)] == [4, 4, 4]
     assert "missing" not in analyze(tmp_path)
     poll(lambda: third.flight_recorder()["connected"])

@@ -30,10 +30,10 @@ def test_help(_):
     """The list of commands; without arguments it is an error."""
     listed, _ = pccl("--help")
     commands = re.findall(r"^  (\w+) ", listed, re.M)
-    equal(commands, ["master", "status", "token", "perf", "top", "doctor", "version"], "commands")
+    equal(commands, ["master", "status", "token", "perf", "top", "doctor", "recorder", "version"], "commands")
     equal(pccl("-h")[0], listed, "-h")
     equal(pccl(code=2), ("", listed), "without arguments")
-    for command in ("master", "status", "token", "perf", "top", "doctor"):
+    for command in ("master", "status", "token", "perf", "top", "doctor", "recorder"):
         said, _ = pccl(command, "--help")
         check(said.lower().startswith("usage: pccl") and said != listed, f"{command} --help: {said}")
         check("Examples:\n" in said, f"{command} --help has no examples")

@@ -46,6 +46,18 @@ static void draw(struct run *run, int columns, int rows, int order)
     pccl_print_fini(&print);
 }
 
+/* A text is torn only if it is no JSON; its items have the counted number of values. */
+static void check_torn(const char *text)
+{
+    bool torn = false;
+    const struct json_value *root = json_read(text, NULL), *part = json_read(text, &torn);
+    EXPECT(root == NULL || (part != NULL && !torn && part->values == root->values));
+    for (const struct json_value *at = json_first(part); at != NULL; at = json_next(part, at))
+        EXPECT(at->values > 0 && at + at->values <= part + part->values && at->text != NULL);
+    json_free(root);
+    json_free(part);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const int sizes[][2] = {{0, CANVAS_ALL}, {80, 24}, {200, 50}, {40, 8}, {3, 2}, {1, 1}};
@@ -56,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0)
         memcpy(text, data, size);
     text[size] = '\0';
+    check_torn(text);
     if (run_read(&run, text)) {
         for (size_t i = 0; i < PCCL_COUNT_OF(sizes); i++)
             draw(&run, sizes[i][0], sizes[i][1], (int)(size + i) % 11 - 1);

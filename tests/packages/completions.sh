@@ -40,7 +40,7 @@ complete_with_fish() {
 }
 
 for shell in bash fish; do
-    check $shell "pccl " "master status token perf top doctor version" "--listen"
+    check $shell "pccl " "master status token perf top doctor recorder version" "--listen"
     check $shell "pccl ma" master status
     check $shell "pccl master --li" "--listen --listen-address" "--peers"
     check $shell "pccl-perf --pe" --peers "--listen"

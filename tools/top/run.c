@@ -47,7 +47,7 @@ int run_compare(const void *a, const void *b)
 
 bool run_read(struct run *run, const char *text)
 {
-    const struct json_value *status = json_read(text), *peers = json_get(status, "peers");
+    const struct json_value *status = json_read(text, NULL), *peers = json_get(status, "peers");
     uint32_t count = 0;
     struct run_row *rows = calloc(json_count(peers) + 1, sizeof *rows);
     if (rows == NULL || peers == NULL || strcmp(json_string(status, "program"), "pccl-master") != 0) {
