@@ -499,8 +499,9 @@ PCCL_EXPORT pcclResult_t pcclGetParameterInfo(size_t index, pcclParameterInfo_t 
 PCCL_EXPORT pcclResult_t pcclCreateOptions(pcclOptions_t **options_out);
 
 /*
- * Sets a parameter of scope communicator or master by name; it overrides the environment. Numbers are decimal, booleans
- * are 0 or 1 (also off/on, false/true, no/yes), lists are separated by commas. A NULL value removes the setting. Any
+ * Sets a parameter of scope communicator or master by name; it overrides the environment. Numbers are decimal, and
+ * numbers of bytes may end with K, M or G, as in 64K; booleans are 0 or 1 (also off/on, false/true, no/yes); lists are
+ * separated by commas. A NULL value removes the setting. Any
  * time. Creating a communicator or master checks that the values are consistent.
  * pcclSuccess
  * pcclInvalidArgument options or name is NULL, an unknown parameter, a parameter of the process, or an invalid value;

@@ -79,6 +79,32 @@ static bool parse_u32(const char *text, uint32_t *value)
     return true;
 }
 
+/* Returns true for a number of bytes, which may be followed by K, M or G. */
+static bool is_size(const struct entry *entry) { return strstr(entry->name, "_bytes") != NULL; }
+
+static bool parse_number(const struct entry *entry, const char *text, uint32_t *value)
+{
+    static const char suffixes[] = "KMGkmg";
+    enum { DIGITS_MAX = 10 };
+    char digits[DIGITS_MAX + 1];
+    size_t length = strlen(text);
+    const char *suffix = length > 0 && is_size(entry) ? strchr(suffixes, text[length - 1]) : NULL;
+    if (suffix == NULL) {
+        return parse_u32(text, value);
+    }
+    unsigned shift = 10 * (unsigned)((suffix - suffixes) % 3 + 1);
+    if (length - 1 > DIGITS_MAX) {
+        return false;
+    }
+    memcpy(digits, text, length - 1);
+    digits[length - 1] = '\0';
+    if (!parse_u32(digits, value) || *value > UINT32_MAX >> shift) {
+        return false;
+    }
+    *value <<= shift;
+    return true;
+}
+
 static char lower(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte - 'A' + 'a' : byte); }
 
 /* Returns true if the words are equal except for the case of ASCII letters. */
@@ -319,8 +345,9 @@ enum pccl_status pccl_params_check(enum pccl_param param, const char *value, str
     if (length > PCCL_PARAM_BYTES_MAX) {
         pccl_text_format(&reason, "expected at most %u bytes", PCCL_PARAM_BYTES_MAX);
     } else if (entry->kind == U32) {
-        if (!parse_u32(value, &number) || number < entry->min || number > entry->max) {
-            pccl_text_format(&reason, "expected a number from %s to %s", entry->min_text, entry->max_text);
+        if (!parse_number(entry, value, &number) || number < entry->min || number > entry->max) {
+            pccl_text_format(&reason, "expected a number from %s to %s%s", entry->min_text, entry->max_text,
+                             is_size(entry) ? ", or in units of K, M or G, such as 64K" : "");
         }
     } else if (entry->kind == SWITCH) {
         if (!parse_bool(value, &truth)) {
@@ -374,7 +401,7 @@ static void store(const struct entry *entry, const char *text, struct pccl_param
 {
     void *member = (char *)out + entry->offset;
     switch (entry->kind) {
-    case U32: (void)parse_u32(text, member); break;
+    case U32: (void)parse_number(entry, text, member); break;
     case SWITCH: (void)parse_bool(text, member); break;
     case LEVEL: (void)parse_level(text, member); break;
     case TEXT:

@@ -16,9 +16,10 @@
 #include "peer/params.h"
 
 /*
- * Kinds. U32: a number from min to max. SWITCH: a boolean. LEVEL: a log level. TEXT: at most max characters of
- * printable ASCII. SECRET: a join token (max is its length) or a pre-shared secret, which is never shown in messages.
- * HOSTS: at most max addresses "host" or "host:port". HOST: one address without a port. The last three may be empty.
+ * Kinds. U32: a number from min to max; if the name contains "_bytes", K, M or G may follow it. SWITCH: a boolean.
+ * LEVEL: a log level. TEXT: at most max characters of printable ASCII. SECRET: a join token (max is its length) or a
+ * pre-shared secret, which is never shown in messages. HOSTS: at most max addresses "host" or "host:port". HOST: one
+ * address without a port. The last three may be empty.
  * Ranges are written as plain numbers, because they are shown to users in this form.
  *
  * Columns: scope, kind, name, environment variable, default, min, max, help.

@@ -137,6 +137,15 @@ TEST_IN(each_kind_is_loaded, forget_environment, NULL)
     assert_string_equal(params.name, "node 7");
     assert_string_equal(params.bind_address, "10.0.0.7");
     assert_string_equal(params.advertise_addresses, "a.example:1, [fe80::1]");
+    assert_int_equal(params.window_bytes, 8 << 20);
+    assert_int_equal(pccl_options_set(options, "window_bytes", "64K", &reason), PCCL_OK);
+    assert_int_equal(pccl_options_set(options, "scratch_bytes", "3g", &reason), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterCommunicator, &params, &reason), PCCL_OK);
+    assert_int_equal(params.window_bytes, 64 << 10);
+    assert_int_equal(params.scratch_bytes, UINT32_C(3) << 30);
+    assert_int_equal(pccl_options_set(options, "tiny_bytes_max", "4K", &reason), PCCL_OK);
+    assert_int_equal(pccl_params_load(options, pcclParameterMaster, &params, &reason), PCCL_OK);
+    assert_int_equal(params.tiny_bytes_max, 4096);
     pccl_options_destroy(options);
     setenv("PCCL_LOG_LEVEL", "DEBUG", 1);
     assert_int_equal(pccl_params_load(NULL, pcclParameterProcess, &params, &reason), PCCL_OK);
@@ -188,7 +197,13 @@ TEST_IN(bad_values_are_named, forget_environment, NULL)
         {PCCL_PARAM_tiny_bytes_max, "8193", "from 0 to 8192"},
         {PCCL_PARAM_connection_pool_size, beyond.bytes, range.bytes},
         {PCCL_PARAM_window_bytes, "65535", "from 65536 to 1073741824"},
-        {PCCL_PARAM_scratch_bytes, "0", "from 1048576 to 4294967295"},
+        {PCCL_PARAM_scratch_bytes, "0", "from 1048576 to 4294967295, or in units of K, M or G, such as 64K"},
+        {PCCL_PARAM_scratch_bytes, "4G", "from 1048576"},
+        {PCCL_PARAM_scratch_bytes, "18446744073709551616M", "from 1048576"},
+        {PCCL_PARAM_scratch_bytes, "M", "from 1048576"},
+        {PCCL_PARAM_scratch_bytes, "8 M", "from 1048576"},
+        {PCCL_PARAM_scratch_bytes, "8MM", "from 1048576"},
+        {PCCL_PARAM_silence_ms, "1K", "from 100 to 3600000"},
         {PCCL_PARAM_extended_results, "2", "expected 0 or 1"},
         {PCCL_PARAM_name, "12345678901234567890123456789012345678901234567890123456789012345", "at most 64"},
         {PCCL_PARAM_name, "two\nlines", "printable"},
