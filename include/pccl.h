@@ -841,7 +841,8 @@ PCCL_EXPORT pcclResult_t pcclAllReduceMultipleWithRetry(const pcclReduceOpDescri
  * any revision, and the highest becomes the group's; in this way a run resumes from a checkpoint.
  *
  * Strategies. ENFORCE_POPULAR: as above; either all members of the group use it, or no member does. SEND_ONLY: never
- * overwritten. RECEIVE_ONLY: its content does not count and is not sent. SEND_ONLY and RECEIVE_ONLY may be combined.
+ * overwritten. RECEIVE_ONLY: its content does not count and is not sent; received content is passed on to a peer that
+ * cannot be linked to any sender. SEND_ONLY and RECEIVE_ONLY may be combined.
  * Tensors with allow_content_inequality are not compared; a peer that has not completed a synchronization in this run
  * fetches them once from a peer that has.
  *

@@ -51,6 +51,30 @@ static inline bool pccl_master_is_unreached(const struct pccl_remote *remote)
 {
     return !remote->verified && remote->unanswered_us != 0;
 }
+/*
+ * Returns true if the master can reach the port of neither and no data has passed between them: the link between them
+ * exists only if they are in one network.
+ */
+bool pccl_master_are_apart(const struct pccl_remote *a, const struct pccl_remote *b);
+/* Returns true if, in addition, a dial between them has failed, or one of them has shown that it is alone there. */
+bool pccl_master_cannot_link(const struct pccl_remote *a, const struct pccl_remote *b);
+/* Records that a dial between two peers has failed, or succeeded (`up`). Concerns peers with closed ports. */
+void pccl_master_note_isolation(const struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool up);
+enum pccl_order_end { PCCL_ORDER_FOUND, PCCL_ORDER_NONE, PCCL_ORDER_MEMORY };
+/*
+ * Changes `order`, a ring of indices of `members`, so that no neighbors are apart; if there is no such ring, so that
+ * each pair of neighbors may be able to link. Leaves `order` unchanged unless it returns FOUND.
+ */
+PCCL_MUST_CHECK enum pccl_order_end pccl_master_order_apart(struct pccl_master *m, struct pccl_remote **members,
+                                                            uint32_t *order, uint32_t count);
+/* Finds two members that cannot be linked. Returns false if all pairs can be linked. */
+PCCL_MUST_CHECK bool pccl_master_find_unlinkable(struct pccl_remote **members, uint32_t count,
+                                                 const struct pccl_remote **one, const struct pccl_remote **other);
+/*
+ * Removes members that cannot be linked, the latest first, until a ring of the others exists. Returns true if it
+ * removed any.
+ */
+bool pccl_master_remove_unlinkable(struct pccl_master *m, struct pccl_peer_group *group);
 /* Requests a link again, because its sender tried it the wrong way. */
 void pccl_master_correct_request(struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to);
 /* Requests again the links of this peer that are not up, if the end that dials is now the other one. */

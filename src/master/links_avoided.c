@@ -27,6 +27,21 @@ static void set_pair(struct pairs *pairs, uint32_t a, uint32_t b)
 
 static size_t pairs_bytes(const struct pairs *pairs) { return (size_t)pairs->count * pairs->row_words * 8; }
 
+/* Adds the pairs that are apart or, with `only_tried`, that cannot be linked. Returns true if there are any. */
+static bool add_apart(const struct pccl_peer_group *group, bool only_tried, struct pairs *pairs)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        for (uint32_t k = 0; !group->ring[i]->verified && k < i; k++) {
+            bool apart = only_tried ? pccl_master_cannot_link(group->ring[i], group->ring[k])
+                                    : pccl_master_are_apart(group->ring[i], group->ring[k]);
+            if (apart)
+                set_pair(pairs, i, k);
+            any = any || apart;
+        }
+    return any;
+}
+
 /* Collects a group's bad edges and, with `failing`, the edges that are failing now. Returns false if out of memory. */
 static bool collect_pairs(struct pccl_master *m, const struct pccl_peer_group *group, bool failing, struct pairs *pairs)
 {
@@ -58,28 +73,33 @@ static bool reorder(struct pccl_master *m, struct pccl_peer_group *group, struct
 {
     uint32_t count = group->ring_count;
     uint32_t *order = pccl_allocate(&m->memory, 2 * count * sizeof *order);
-    bool found = false;
+    bool found = false, changes = false;
     if (order != NULL) {
         for (uint32_t i = 0; i < count; i++)
             order[i] = i;
-        found =
-            pccl_ring_avoiding(order, count, bad_pair, pairs, order + count) && pccl_master_reorder(m, group, order);
+        found = pccl_ring_avoiding(order, count, bad_pair, pairs, order + count);
+        for (uint32_t i = 0; i < count; i++)
+            changes = changes || order[i] != i;
+        found = found && (!changes || pccl_master_reorder(m, group, order));
     }
     pccl_release(&m->memory, order, 2 * count * sizeof *order);
     return found;
 }
 
 /*
- * Changes the ring to one without failing or known bad links. If none exists, accepts failing links, because a
- * failure may end soon. Returns false if no ring exists even then.
+ * Changes the ring to one without failing or known bad links, and without links between members that are apart. If none
+ * exists, accepts failing links, because a failure may end soon; then links between members that are apart, if no dial
+ * has failed. Returns false if no ring exists even then.
  */
 static bool find_better_ring(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    bool found = false;
-    for (int attempt = 0; group->ring_count > 3 && attempt < 2 && !found; attempt++) {
+    bool found = false, are_apart = true;
+    for (int attempt = 0; group->ring_count > 3 && attempt < 3 && are_apart && !found; attempt++) {
         struct pairs pairs;
         if (!collect_pairs(m, group, attempt == 0, &pairs))
             return false;
+        bool any = add_apart(group, attempt == 2, &pairs);
+        are_apart = attempt == 0 || any;
         found = reorder(m, group, &pairs);
         drop_pairs(m, &pairs);
     }
@@ -106,21 +126,31 @@ bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *fro
 
 void pccl_master_avoid_bad_edges(struct pccl_master *m, struct pccl_peer_group *group)
 {
-    struct pairs pairs;
+    struct pairs pairs = {0};
     const struct pccl_remote *from = NULL, *to = NULL;
-    if (group->ring_count < 4 || m->edge_count == 0 || !collect_pairs(m, group, true, &pairs))
+    bool are_apart = false, any = m->edge_count > 0;
+    if (group->ring_count < 4 || (any && !collect_pairs(m, group, true, &pairs)))
         return;
     for (uint32_t i = 0; i < group->ring_count && from == NULL; i++) {
         uint32_t next = (i + 1) % group->ring_count;
-        if (!get_pair(&pairs, i, next) || pccl_master_holds_link(group->ring[i], group->ring[next]))
+        are_apart = pccl_master_are_apart(group->ring[i], group->ring[next]);
+        if (!are_apart &&
+            (!any || !get_pair(&pairs, i, next) || pccl_master_holds_link(group->ring[i], group->ring[next])))
             continue;
         from = group->ring[i];
         to = group->ring[next];
     }
     drop_pairs(m, &pairs);
     struct pccl_text why;
-    if (from != NULL && find_better_ring(m, group)) /* otherwise links_failed.c decides which peer is removed */
+    uint32_t version = group->ring_version;
+    if (from == NULL || !find_better_ring(m, group) || version == group->ring_version)
+        return; /* links_failed.c decides which peer is removed if the link fails */
+    if (!are_apart)
         log_avoided(m, from, to, &why);
+    else
+        pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
+                        "peers %s and %s are no neighbors in the ring: the master can reach the port of neither",
+                        pccl_id_str(&from->id), pccl_id_str(&to->id));
 }
 
 void pccl_master_count_bad_links(struct pccl_master *m, const struct pccl_remote *one, const struct pccl_remote *other,
@@ -142,10 +172,9 @@ bool pccl_master_exclude_bad_links(struct pccl_master *m, const struct pccl_peer
 {
     struct pairs pairs;
     uint32_t count = group->ring_count;
-    if (m->edge_count == 0)
-        return true;
     if (!collect_pairs(m, group, true, &pairs))
         return false;
+    (void)add_apart(group, false, &pairs);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < count; k++)
             if (get_pair(&pairs, i, k) && !pccl_master_holds_link(group->ring[i], group->ring[k]))

@@ -69,6 +69,8 @@ static void give_up_edge(struct pccl_master *m, struct pccl_edge *edge, struct p
         pccl_master_next_epoch(m, NULL, 0, NULL, 0, &why);
         return;
     }
+    if (pccl_master_are_apart(from, to) && pccl_master_remove_unlinkable(m, from->group))
+        return;
     bool confirmed = is_confirmed(m, edge, to), has_answered = pccl_master_has_received_since(to, edge->failed_us);
     bool may_be_confirmed = edge->how != 0 && m->now_us < edge->failed_us + m->config.silence_ms * UINT64_C(1000);
     if (!confirmed && may_be_confirmed && (to->probing || !has_answered)) {

@@ -35,13 +35,23 @@ static struct pccl_hub *hub_of(struct pccl_remote *remote, enum hubs hubs)
     return hubs == ROOT_TO_ALL ? &remote->from_hub : &remote->to_hub;
 }
 
-/* Requests the hubs of an operation: `root`, or all members if NULL. Requests nothing if one of them is barred. */
+/* Returns true if this member must not be a hub: it is barred, or apart from another member. */
+static bool is_unfit(const struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_remote *remote,
+                     enum hubs hubs)
+{
+    bool unfit = m->now_us < hub_of(remote, hubs)->barred_until_us;
+    for (uint32_t i = 0; i < group->ring_count; i++)
+        unfit = unfit || pccl_master_are_apart(remote, group->ring[i]);
+    return unfit;
+}
+
+/* Requests the hubs of an operation: `root`, or all members if NULL. Requests nothing if one of them is unfit. */
 static void want(struct pccl_master *m, struct pccl_peer_group *group, enum hubs hubs, const struct pccl_remote *root)
 {
     bool barred = false, any = false;
     for (uint32_t i = 0; i < group->ring_count; i++)
         if (root == NULL || root == group->ring[i])
-            barred = barred || m->now_us < hub_of(group->ring[i], hubs)->barred_until_us;
+            barred = barred || is_unfit(m, group, group->ring[i], hubs);
     for (uint32_t i = 0; i < group->ring_count && !barred; i++) {
         struct pccl_hub *hub = hub_of(group->ring[i], hubs);
         if (root != NULL && root != group->ring[i])

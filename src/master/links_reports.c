@@ -95,6 +95,20 @@ static bool has_seen_it_gone(const struct pccl_master *m, const struct pccl_mast
            (event->how == PCCL_LINK_CLOSED && pccl_master_count_witnesses(m, &event->peer, m->recovering, NULL) > 0);
 }
 
+/* Places newcomers again if another place may be better, because other links are possible now. */
+static void note_reach(struct pccl_master *m, const struct pccl_remote *remote)
+{
+    const struct pccl_peer_group *group = pccl_master_group(m, remote->group_number, false);
+    bool changes = remote->queue == NULL || remote->follows != NULL;
+    if (group != NULL && group->ring_count > 0)
+        changes = changes || pccl_master_are_apart(remote, group->ring[0]) ||
+                  pccl_master_are_apart(remote, group->ring[group->ring_count - 1]);
+    if (!changes)
+        return;
+    pccl_master_recheck_queue(m, remote->group_number);
+    pccl_master_mark(m, PCCL_STAGE_WARM_UP);
+}
+
 /*
  * Determines whether the peer must dial its links itself: the master has not reached its port so far, although it has
  * waited for a while. If others may know a better address, one of them must have tried it.
@@ -107,6 +121,7 @@ static void judge_reach(struct pccl_master *m, struct pccl_remote *remote)
     if (closed == remote->closed)
         return;
     remote->closed = closed;
+    note_reach(m, remote);
     pccl_master_update_requests(m, remote);
 }
 
@@ -166,6 +181,8 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->verified || is_first)
         remote->unanswered_us = m->now_us;
     judge_reach(m, remote);
+    if (is_new || (is_first && !remote->verified))
+        note_reach(m, remote);
     if (is_new)
         pccl_master_update_requests(m, remote); /* as a peer that others can dial */
     if (remote->probe_again)
@@ -229,6 +246,8 @@ static void take_lost(struct pccl_master *m, struct pccl_remote *from, const str
         if (from->group != NULL && from->group->tuning.better != NULL)
             pccl_master_arm(m, m->now_us); /* a round may wait for this link */
     }
+    if (to != NULL && !incoming && how != 0 && pccl_master_is_failed_dialing(incoming, how))
+        pccl_master_note_isolation(m, from, to, false);
     if (to != NULL && !to->verified && from->verified && lost->reversed == 0 && how != 0 &&
         pccl_master_is_failed_dialing(incoming, how)) {
         to->undialed = true;
@@ -307,6 +326,7 @@ static void take_up(struct pccl_master *m, struct pccl_remote *from, const struc
     intent->failed = false;
     intent->reversed = up->reversed != 0;
     intent->reached = intent->reached || up->reversed == 0;
+    pccl_master_note_isolation(m, from, remote, true);
     recheck_newcomers(m, from, remote);
     pccl_master_link_restored(m, from, remote);
     if (remote->group != NULL && remote->group->tuning.better != NULL)

@@ -51,7 +51,7 @@ static void start_run(struct pccl_master *m, struct pccl_remote *first)
 {
     PCCL_ASSERT(m->member_count == 0 && !m->recovering && first->state == PCCL_REMOTE_PENDING);
     struct pccl_peer_group *group = pccl_master_group(m, first->group_number, true);
-    if (group == NULL || !pccl_master_join_ring(m, group, first)) {
+    if (group == NULL || !pccl_master_join_ring(m, group, first, NULL)) {
         pccl_master_remove(m, first, PCCL_REFUSAL_FULL, "out of memory");
         return;
     }
@@ -213,6 +213,7 @@ static void commit_before_view(struct pccl_master *m)
             touched = touched || m->groups[i]->ring[k]->departing;
         if (!touched)
             continue;
+        (void)pccl_master_remove_unlinkable(m, m->groups[i]);
         pccl_master_settle_operations(m, m->groups[i]);
     }
     if (m->departing_count != departing)

@@ -49,9 +49,12 @@ void pccl_master_unqueue(struct pccl_master *m, struct pccl_remote *remote);
 
 /* ---- the ring of a group; every change marks the stages that depend on it ---- */
 
-/* Makes a newcomer a member, last in the ring, and marks the group as changed. Returns false if out of memory. */
+/*
+ * Makes a newcomer a member, after `previous` in the ring (NULL: last), and marks the group as changed. Returns false
+ * if out of memory.
+ */
 PCCL_MUST_CHECK bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
-                                           struct pccl_remote *remote);
+                                           struct pccl_remote *remote, const struct pccl_remote *previous);
 /*
  * Reorders the group's ring and marks the group as changed. `order` contains the present positions in their new order.
  * Returns false if out of memory.

@@ -129,9 +129,52 @@ static void plan_mesh(struct pccl_master *m, const struct pccl_peer_group *group
     }
 }
 
+/* Returns the first member after which the newcomer fits and no earlier newcomer is placed; NULL if no place fits. */
+static const struct pccl_remote *find_gap(const struct pccl_peer_group *group, struct pccl_remote **warming,
+                                          uint32_t index)
+{
+    for (uint32_t i = 0; i + 1 < group->ring_count; i++) {
+        const struct pccl_remote *previous = group->ring[i];
+        bool taken = pccl_master_are_apart(previous, warming[index]) ||
+                     pccl_master_are_apart(warming[index], group->ring[i + 1]);
+        for (uint32_t k = 0; k < index && !taken; k++)
+            taken = warming[k]->follows == previous;
+        if (!taken)
+            return previous;
+    }
+    return NULL;
+}
+
+/*
+ * Chooses the newcomers' places in the ring: at its end, in this order. A newcomer that is apart from a neighbor at the
+ * end is placed between two other members if it fits there.
+ */
+static void place(const struct pccl_peer_group *group, struct pccl_remote **warming, uint32_t count)
+{
+    const struct pccl_remote *last = group != NULL && group->ring_count > 0 ? group->ring[group->ring_count - 1] : NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        bool fits = last == NULL ||
+                    (!pccl_master_are_apart(last, warming[i]) && !pccl_master_are_apart(warming[i], group->ring[0]));
+        warming[i]->follows = fits ? NULL : find_gap(group, warming, i);
+        if (last != NULL && warming[i]->follows == NULL)
+            last = warming[i];
+    }
+}
+
+/* Requests the links that a newcomer needs between these two; its time limit begins with the first request. */
+static void request_links(struct pccl_master *m, struct pccl_remote *previous, struct pccl_remote *remote,
+                          struct pccl_remote *next)
+{
+    if (pccl_master_find_intent(previous, &remote->id) == NULL && pccl_master_find_intent(remote, &next->id) == NULL)
+        remote->warm_since_us = m->now_us;
+    pccl_master_request_link(m, previous, remote);
+    pccl_master_request_link(m, remote, next);
+}
+
 /*
  * Requests the links that newcomers n1, n2, ... need before they are appended to a ring first ... last, so that any
- * number of them can join in this order: last -> n, n -> first, and n1 -> n2 -> ...
+ * number of them can join in this order: last -> n, n -> first, and n1 -> n2 -> ... A newcomer that is placed elsewhere
+ * needs links from and to its neighbors there.
  */
 static void plan(struct pccl_master *m, struct pccl_queue *queue)
 {
@@ -142,6 +185,7 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
     struct pccl_remote *previous = NULL, *planned[WARM_UP_WIDTH_ALL] = {NULL};
     choose(m, queue);
     uint32_t count = collect(m, queue, planned);
+    place(group, planned, count);
     /* a request may remove a peer, and the queue is freed with its last newcomer */
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = planned[i];
@@ -149,10 +193,11 @@ static void plan(struct pccl_master *m, struct pccl_queue *queue)
             first = last = previous = remote; /* the first one in a new group */
             continue;
         }
-        if (pccl_master_find_intent(last, &remote->id) == NULL && pccl_master_find_intent(remote, &first->id) == NULL)
-            remote->warm_since_us = m->now_us; /* its time limit begins with the first request */
-        pccl_master_request_link(m, last, remote);
-        pccl_master_request_link(m, remote, first);
+        if (remote->follows != NULL) {
+            request_links(m, group->ring[remote->follows->position], remote, pccl_master_successor(remote->follows));
+            continue;
+        }
+        request_links(m, last, remote, first);
         if (previous != NULL)
             pccl_master_request_link(m, previous, remote);
         previous = remote;
@@ -231,15 +276,19 @@ static uint32_t judge(struct pccl_master *m, uint32_t group_number, struct pccl_
     uint32_t eligible = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct pccl_remote *remote = warming[i];
+        const struct pccl_remote *follows = remote->follows;
+        const struct pccl_remote *previous = follows != NULL ? follows : last;
+        const struct pccl_remote *next = follows != NULL ? pccl_master_successor(follows) : first;
         remote->eligible = remote->conn != 0 && (first == NULL ? *room > 0 && may_be_first(m, remote)
-                                                               : pccl_master_holds_link(last, remote) &&
-                                                                     pccl_master_holds_link(remote, first) &&
+                                                               : pccl_master_holds_link(previous, remote) &&
+                                                                     pccl_master_holds_link(remote, next) &&
                                                                      mesh_is_decided(m, group, warming, i));
         if (!remote->eligible)
             continue;
         *room -= first == NULL ? 1 : 0;
         first = first != NULL ? first : remote;
-        last = remote; /* the next newcomer follows it in the ring */
+        if (follows == NULL)
+            last = remote; /* the next newcomer follows it in the ring */
         eligible++;
     }
     return eligible;
@@ -261,13 +310,10 @@ uint32_t pccl_master_eligible(struct pccl_master *m)
 /* ---- time limits ---- */
 
 /* Returns the newcomer or its future neighbor if it has reported a shortage since the warm-up began; NULL otherwise. */
-static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, const struct pccl_remote *unready)
+static const struct pccl_remote *find_lack(const struct pccl_remote *last, const struct pccl_remote *unready,
+                                           const struct pccl_remote *next)
 {
-    const struct pccl_remote *ends[] = {unready, NULL, NULL};
-    if (group != NULL && group->ring_count > 0) {
-        ends[1] = group->ring[0];
-        ends[2] = group->ring[group->ring_count - 1];
-    }
+    const struct pccl_remote *ends[] = {unready, next, last};
     for (uint32_t i = 0; i < PCCL_COUNT_OF(ends); i++)
         if (ends[i] != NULL && pccl_master_reported_shortage_since(ends[i], unready->warm_since_us))
             return ends[i];
@@ -277,8 +323,12 @@ static const struct pccl_remote *find_lack(const struct pccl_peer_group *group, 
 static void reject(struct pccl_master *m, struct pccl_remote *unready)
 {
     const struct pccl_peer_group *group = pccl_master_group(m, unready->group_number, false);
-    const struct pccl_remote *next = group != NULL && group->ring_count > 0 ? group->ring[0] : NULL;
-    const struct pccl_remote *lacks = find_lack(group, unready);
+    const bool any = group != NULL && group->ring_count > 0;
+    const struct pccl_remote *last = unready->follows != NULL ? unready->follows
+                                     : any                    ? group->ring[group->ring_count - 1]
+                                                              : NULL;
+    const struct pccl_remote *next = any ? pccl_master_successor(last) : NULL;
+    const struct pccl_remote *lacks = find_lack(last, unready, next);
     const char *patience = pccl_duration_str(m->config.warm_up_ms * UINT64_C(1000));
     if (lacks != NULL) {
         struct pccl_text words;
@@ -287,14 +337,14 @@ static void reject(struct pccl_master *m, struct pccl_remote *unready)
         pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM, "%s", words.bytes);
         return;
     }
-    const struct pccl_remote *last = next != NULL ? group->ring[group->ring_count - 1] : NULL;
     const struct pccl_remote *closed = NULL;
     if (next != NULL && pccl_master_is_unreached(unready))
         closed = pccl_master_is_unreached(next) ? next : pccl_master_is_unreached(last) ? last : NULL;
     if (closed != NULL)
         pccl_master_remove(m, unready, PCCL_REFUSAL_NOT_WARM,
                            "no link between it and its future neighbor, peer %s, within %s: the master can reach the "
-                           "port of neither, and a link requires one such port (is one forwarded?)",
+                           "port of neither, and a link requires one such port (is one forwarded? At most half of the "
+                           "members, one of two or three, can do without)",
                            pccl_id_str(&closed->id), patience);
     else if (next != NULL && !pccl_master_holds_link(unready, next))
         pccl_master_remove(

@@ -22,7 +22,21 @@ bool pccl_master_is_before(const struct pccl_remote *a, const struct pccl_remote
     return a->admitted != b->admitted ? a->admitted < b->admitted : pccl_id_compare(&a->id, &b->id) < 0;
 }
 
-bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote)
+/* Puts a member into the ring after `previous`; NULL: at the end. */
+static void insert(struct pccl_peer_group *group, struct pccl_remote *remote, const struct pccl_remote *previous)
+{
+    uint32_t at = previous != NULL ? previous->position + 1 : group->ring_count;
+    PCCL_ASSERT(previous == NULL || previous->group == group);
+    for (uint32_t i = group->ring_count++; i > at; i--) {
+        group->ring[i] = group->ring[i - 1];
+        group->ring[i]->position = i;
+    }
+    group->ring[at] = remote;
+    remote->position = at;
+}
+
+bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_remote *remote,
+                           const struct pccl_remote *previous)
 {
     PCCL_ASSERT(remote->group == NULL && remote->group_number == group->number);
     PCCL_ASSERT(remote->state != PCCL_REMOTE_MEMBER && !remote->departing);
@@ -38,8 +52,7 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     remote->rank = 0;
     for (uint32_t i = 0; i < group->ring_count; i++)
         ++*(pccl_master_is_before(group->ring[i], remote) ? &remote->rank : &group->ring[i]->rank);
-    remote->position = group->ring_count;
-    group->ring[group->ring_count++] = remote;
+    insert(group, remote, previous);
     remote->group = group;
     remote->state = PCCL_REMOTE_MEMBER;
     remote->decision_known = remote->decision_sent = group->decisions; /* earlier decisions count as sent and known */

@@ -390,8 +390,9 @@ void pccl_master_commit(struct pccl_master *m, struct pccl_peer_group *group, st
             op->choice = pccl_choice_next(&op->descriptor, &op->choice, took_us(m, op));
     }
     if (op->tiny && !op->combined && !pccl_master_combine(m, group, op)) {
-        struct pccl_text reason;
-        pccl_text_format(&reason, "the master ran out of memory");
+        struct pccl_text reason = op->reason;
+        if (reason.length == 0)
+            pccl_text_format(&reason, "the master ran out of memory");
         pccl_master_abort(m, group, op, PCCL_CLASS_INTERNAL, &reason);
         return;
     }

@@ -26,7 +26,10 @@ void pccl_master_hold_abort(struct pccl_master *m, struct pccl_peer_group *group
 
 /* ---- operations_tiny.c ---- */
 
-/* Computes the result of a tiny operation that has all parts. Returns false if out of memory. */
+/*
+ * Computes the result of a tiny operation that has all parts. Returns false if out of memory, or, with op->reason, if a
+ * subgroup has no ring.
+ */
 PCCL_MUST_CHECK bool pccl_master_combine(struct pccl_master *m, struct pccl_peer_group *group,
                                          struct pccl_operation *op);
 void pccl_master_free_result(struct pccl_master *m, struct pccl_operation *op);
@@ -44,7 +47,7 @@ void pccl_master_add_strangers(const struct pccl_master *m, const struct pccl_pe
                                const struct pccl_bytes *list, struct pccl_text *reason);
 /*
  * Founds the subgroup of a founding that has all parts: writes the result and requests the links. Returns false if out
- * of memory or the name is taken.
+ * of memory, if the name is taken, or, with op->reason, if no ring of its members exists.
  */
 PCCL_MUST_CHECK bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, struct pccl_operation *op);
 /* Frees a subgroup that was not founded, or a pair without operations. */

@@ -199,6 +199,11 @@ static void take_failed(struct pccl_master *m, struct pccl_remote *from, const s
     struct pccl_text reason;
     pccl_text_clear(&reason);
     add_reported(&reason, from, failed->class, failed->reason, "it failed");
+    if (op->instance.pair != 0 && class == PCCL_CLASS_PEER_LOST &&
+        pccl_master_cannot_link(op->subgroup->members[0], op->subgroup->members[1])) {
+        class = PCCL_CLASS_INTERNAL; /* no retry can succeed */
+        pccl_text_add(&reason, ": the master can reach the port of neither peer");
+    }
     if (outdated || class != PCCL_CLASS_PEER_LOST) {
         pccl_master_abort(m, from->group, op, class, &reason);
     } else {

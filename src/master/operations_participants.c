@@ -138,15 +138,19 @@ void pccl_master_count_subgroup_links(struct pccl_master *m, struct pccl_subgrou
 
 /* ---- founding ---- */
 
-/* Sets the subgroup's ring, in the group's ring order, and its ranks, by admission. Returns false if out of memory. */
-static bool order_members(struct pccl_master *m, const struct pccl_peer_group *group, struct pccl_subgroup *subgroup)
+/*
+ * Sets the subgroup's ring, in the group's ring order as far as its members can be linked, and its ranks, by admission.
+ * Returns NONE, with two members that cannot be linked in `reason`, if there is no ring.
+ */
+static enum pccl_order_end order_members(struct pccl_master *m, const struct pccl_peer_group *group,
+                                         struct pccl_subgroup *subgroup, struct pccl_text *reason)
 {
     uint32_t places = 0, ranks = 0;
     size_t bytes = group->ring_count * sizeof(uint32_t);
     /* by rank in the group: 1 + seat in the subgroup; 0: not in the subgroup */
     uint32_t *by_rank = pccl_allocate(&m->memory, bytes);
     if (by_rank == NULL)
-        return false;
+        return PCCL_ORDER_MEMORY;
     for (uint32_t i = 0; i < group->ring_count; i++) {
         uint32_t seat = pccl_master_seat_in(subgroup, group->ring[i]);
         if (seat == subgroup->count)
@@ -159,7 +163,14 @@ static bool order_members(struct pccl_master *m, const struct pccl_peer_group *g
             subgroup->ranks[by_rank[i] - 1] = ranks++;
     pccl_release(&m->memory, by_rank, bytes);
     PCCL_ASSERT(places == subgroup->count && ranks == places);
-    return true;
+    const struct pccl_remote *one, *other;
+    enum pccl_order_end end = pccl_master_order_apart(m, subgroup->members, subgroup->ring, subgroup->count);
+    if (end == PCCL_ORDER_NONE && pccl_master_find_unlinkable(subgroup->members, subgroup->count, &one, &other))
+        pccl_text_format(reason,
+                         "no ring of these members exists: peers %s and %s cannot be linked, because the master can "
+                         "reach the port of neither",
+                         pccl_id_str(&one->id), pccl_id_str(&other->id));
+    return end;
 }
 
 static void write_result(const struct pccl_subgroup *subgroup, uint8_t *founded)
@@ -176,7 +187,8 @@ bool pccl_master_found(struct pccl_master *m, struct pccl_peer_group *group, str
 {
     struct pccl_subgroup *subgroup = op->subgroup;
     PCCL_ASSERT(subgroup->count == subgroup->world && op->result_bytes == pccl_founded_bytes(subgroup->count));
-    if (pccl_master_find_subgroup(group, subgroup->name) != NULL || !order_members(m, group, subgroup))
+    if (pccl_master_find_subgroup(group, subgroup->name) != NULL ||
+        order_members(m, group, subgroup, &op->reason) != PCCL_ORDER_FOUND)
         return false;
     subgroup->cost = group->cost; /* a part of a mesh is a mesh */
     subgroup->cost.mesh = pccl_cost_has_all_pairs(&group->cost, group->ring_count);

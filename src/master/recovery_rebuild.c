@@ -73,7 +73,7 @@ static bool rebuild_group(struct pccl_master *m, const struct pccl_report *best,
             continue;
         remote->admitted = remote->report->admitted;
         m->admissions = pccl_max_u64(m->admissions, remote->admitted);
-        if (!pccl_master_join_ring(m, group, remote))
+        if (!pccl_master_join_ring(m, group, remote, NULL))
             return false;
     }
     group->changed = group->ring_count != best->fields.ring_count || group->ring_count < 2;

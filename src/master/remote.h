@@ -51,8 +51,10 @@ struct pccl_remote {
     struct pccl_queue *queue; /* queue of a PENDING peer that is not departing; otherwise NULL */
     struct pccl_site *site;   /* NULL when `queue` is NULL */
     struct pccl_list_node in_queue;
-    bool warming;                           /* queued: true if its links are requested */
-    bool eligible;                          /* queued: result of the last pccl_master_eligible */
+    bool warming;  /* queued: true if its links are requested */
+    bool eligible; /* queued: result of the last pccl_master_eligible */
+    /* queued: member that it will follow in the ring, chosen with its links; NULL: the last one */
+    const struct pccl_remote *follows;
     bool unwelcomed;                        /* true for a member that has not received `welcome` yet */
     bool untried;                           /* true for a first member of its group that has made no call yet */
     uint64_t decision_sent, decision_known; /* last outcome sent to it; last outcome that it has acknowledged */
@@ -63,6 +65,7 @@ struct pccl_remote {
     bool verified;                          /* true if the master has reached its listening port */
     bool closed;   /* true if the master cannot reach that port, so that this peer must dial its links itself */
     bool undialed; /* true if a peer that the master can reach could not dial it either */
+    bool isolated; /* true if it could not dial another peer with a closed port, and has no link to any of them */
     bool probing, probe_again;
     uint32_t probe_turn;    /* number of the address that the master dials (links_reports.c) */
     uint64_t probed_us;     /* with `probing`: time since which the master dials the port without an answer */

@@ -104,7 +104,7 @@ static uint32_t admit_all(struct pccl_master *m, struct pccl_member *added)
         if (!remote->eligible)
             continue;
         struct pccl_peer_group *group = pccl_master_group(m, remote->group_number, true);
-        if (group == NULL || !pccl_master_join_ring(m, group, remote)) {
+        if (group == NULL || !pccl_master_join_ring(m, group, remote, remote->follows)) {
             pccl_master_remove(m, remote, PCCL_REFUSAL_FULL,
                                "the master has too many members or groups, or not enough memory for another one");
             continue;

@@ -120,11 +120,17 @@ static bool holds(const struct pccl_peer_group *group, const struct pccl_sync_pa
            (!group->sync_proven || part->vouches || pccl_proof_equal(&part->proof, &group->sync_proof));
 }
 
-static bool gives(const struct pccl_remote *remote)
+/* Returns true if the member has all content that others may fetch. */
+static bool has_all(const struct pccl_remote *remote)
 {
     const struct pccl_sync_part *part = part_of(remote);
     return holds(remote->group, part) && remote->group->sync_proven && !part->vouches && !part->fetches &&
-           pccl_ballot_gives(&part->ballot);
+           !part->ballot.takes_unequal;
+}
+
+static bool gives(const struct pccl_remote *remote)
+{
+    return has_all(remote) && pccl_ballot_gives(&remote->sync_part->ballot);
 }
 
 static bool knows_donor(const struct pccl_sync_part *part, const struct pccl_id *donor)
@@ -151,6 +157,38 @@ static void name_donor(struct pccl_master *m, struct pccl_remote *to, const stru
     pccl_master_send(m, to, &msg, 0);
 }
 
+/* Members from which a member with a closed port can fetch, now or later. */
+struct within_reach {
+    bool donors, members; /* members: also those that only receive */
+};
+
+static struct within_reach reach_of(const struct pccl_remote *to)
+{
+    const struct pccl_peer_group *group = to->group;
+    struct within_reach reach = {false, false};
+    for (uint32_t i = 0; !to->verified && i < group->ring_count; i++) {
+        const struct pccl_remote *other = group->ring[i];
+        const struct pccl_sync_part *part = other != to ? part_of(other) : NULL;
+        if (part == NULL || pccl_master_are_apart(to, other) || !(part->fetches || part->vouches || has_all(other)))
+            continue;
+        reach.members = true;
+        reach.donors = reach.donors || part->ballot.strategy != PCCL_RECEIVE_ONLY;
+    }
+    return reach;
+}
+
+/*
+ * Returns true if the member may fetch from this donor. If all donors are apart from it, members that only receive pass
+ * on the fetched content; if it can link to no member, it tries the donors.
+ */
+static bool may_fetch_from(const struct pccl_remote *to, const struct pccl_remote *donor,
+                           const struct within_reach *reach)
+{
+    if (!pccl_master_are_apart(to, donor))
+        return gives(donor) || (!to->verified && !reach->donors && has_all(donor));
+    return gives(donor) && !reach->members && to->sync_part->donor_count == 0;
+}
+
 /*
  * Names more donors to a member that fetches, up to the limit. Starts at the member's own position in the ring, so that
  * many requesters spread over many donors. If the member also takes tensors that may differ, donors that have those
@@ -160,10 +198,12 @@ static void name_donors(struct pccl_master *m, struct pccl_remote *to)
 {
     const struct pccl_peer_group *group = to->group;
     struct pccl_sync_part *part = to->sync_part;
+    const struct within_reach reach = reach_of(to);
     for (int pass = part->ballot.takes_unequal ? 0 : 1; pass < 2; pass++) {
         for (uint32_t i = 1; i < group->ring_count && part->donor_count < PCCL_STATE_DONORS_MAX; i++) {
             const struct pccl_remote *donor = group->ring[(to->position + i) % group->ring_count];
-            if (gives(donor) && !knows_donor(part, &donor->id) && (pass == 1 || donor->sync_part->holds_unequal))
+            if (may_fetch_from(to, donor, &reach) && !knows_donor(part, &donor->id) &&
+                (pass == 1 || donor->sync_part->holds_unequal))
                 name_donor(m, to, donor);
         }
     }
@@ -358,9 +398,10 @@ static void name_to_all(struct pccl_master *m, struct pccl_peer_group *group, co
             forget_dead_donors(m, part);
         if (part->donor_count == givers || part->donor_count == PCCL_STATE_DONORS_MAX)
             continue; /* it knows all donors or has enough */
+        const struct within_reach reach = reach_of(group->ring[i]);
         if (only == NULL)
             name_donors(m, group->ring[i]);
-        else if (gives(only))
+        else if (only != group->ring[i] && may_fetch_from(group->ring[i], only, &reach))
             name_donor(m, group->ring[i], only);
     }
 }
@@ -518,7 +559,7 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
         pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = reason.bytes},
                         "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), reason.bytes);
     }
-    pccl_master_note_sync(m, group, from);
+    pccl_master_note_sync(m, group, part->failed ? NULL : from);
 }
 
 void pccl_master_sync_message(struct pccl_master *m, struct pccl_remote *from, const struct pccl_msg *msg)

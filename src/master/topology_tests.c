@@ -226,7 +226,8 @@ static bool can_receive(const struct pccl_remote *remote)
 
 static bool needs_test(const struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to)
 {
-    return from != to && !from->test.excluded && !to->test.excluded && is_stale(m, from, to);
+    return from != to && !from->test.excluded && !to->test.excluded && !pccl_master_cannot_link(from, to) &&
+           is_stale(m, from, to);
 }
 
 static bool tests(const struct pccl_remote *from, const struct pccl_remote *to)
@@ -360,8 +361,10 @@ void pccl_master_measured(struct pccl_master *m, struct pccl_remote *from, const
              /* the failure says nothing about the path */
              (measured->how == 0 || pccl_master_reported_shortage_since(to, from->test.begun_us)))
         note_inconclusive(m, from, to);
-    else if (known)
+    else if (known) {
         pccl_master_note_unreachable(m, from, to);
+        pccl_master_note_isolation(m, from, to, false);
+    }
     if (measured->failed != 0)
         extend(m, from);
     end_test(m, from);

@@ -105,14 +105,17 @@ class Network:
             for command in words.values():  # it may not exist
                 subprocess.run(["ip", "-n", self.name(sender)] + command.split(), capture_output=True)
 
-    def wall(self, host, answer="drop"):
-        """A firewall at the host: connections from others are dropped, or answered with `answer`."""
+    def wall(self, host, answer="drop", neighbors=()):
+        """A firewall at the host: connections from others are dropped, or answered with `answer`. `neighbors` are hosts
+        behind the same firewall."""
+        near = "".join(f"ip saddr {self.address(other)} accept\n" for other in neighbors)
         rules = f"""
             table inet wall {{
                 chain incoming {{
                     type filter hook input priority 0; policy accept;
                     iif lo accept
                     ct state established,related accept
+                    {near}
                     meta l4proto tcp {answer}
                 }}
             }}"""

@@ -5,7 +5,7 @@ import shutil
 import sys
 
 import harness
-from harness import LOST, SUCCESS
+from harness import INTERNAL, LOST, SUCCESS
 from harness import check, equal
 from namespaces import SKIPPED, Network, need_root
 from phases import RESTARTED, SILENCE_MS, agree, go_on
@@ -20,7 +20,7 @@ LIMITS = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
 class Hosts:
     """A master and members, of which those at `walled` are behind firewalls."""
 
-    def __init__(self, run, walled, answer, count=4):
+    def __init__(self, run, walled, answer, count=4, near=False):
         self.run = run
         self.network = Network(count + 2)
         run.at_exit.append(self.network.remove)
@@ -29,17 +29,18 @@ class Hosts:
         self.start_master()
         self.peers = []
         for i in range(count):
-            peer = self.add(i, answer if i in walled else None)
+            neighbors = [1 + other for other in walled if near and other != i]
+            peer = self.add(i, answer if i in walled else None, neighbors)
             run.admit(peer, self.peers)
             self.peers.append(peer)
 
     def start_master(self, **limits):
         self.run.start_master(48148, prefix=self.network.prefix(MASTER), insecure=1, **{**limits, **LIMITS})
 
-    def add(self, i, answer):
+    def add(self, i, answer, neighbors=()):
         """Returns a peer that has not connected yet."""
         if answer:
-            self.network.wall(1 + i, answer)
+            self.network.wall(1 + i, answer, neighbors)
         peer = self.run.peer(f"peer{i}", prefix=self.network.prefix(1 + i), where_ms=20)
         peer.create(self.run.address, name=f"peer{i}")
         return peer
@@ -54,26 +55,28 @@ def reduce_all(peers, tag):
 
 
 def exchange_all(peers, tag):
-    for count in (50, 100000):
+    for count in (50, 100000):  # of which the first is tiny
         calls = [peer.start("collect", "all_to_all", tag, count) for peer in peers]
         for result in agree(calls, SUCCESS):
             check(result["right"] and result["peers"] == len(peers), f"{result}")
 
 
-def send_all(peers, tag):
-    """Sends from each to the next one, and back."""
+def send_all(peers, tag, apart=()):
+    """Sends from each to the next one, and back, except between two peers in `apart`."""
     for way in (1, -1):
         for i, source in enumerate(peers):
             k = (i + way) % len(peers)
+            if i in apart and k in apart:
+                continue
             calls = [source.start("send", k, tag, 100000, i), peers[k].start("recv", i, tag, 100000)]
             for call in calls:
                 check(call.wait(rc=SUCCESS)["right"], f"{call!r}")
 
 
-def all_works(peers, tag):
+def all_works(peers, tag, apart=()):
     reduce_all(peers, tag)
     exchange_all(peers, tag + 10)
-    send_all(peers, tag + 11)
+    send_all(peers, tag + 11, apart)
 
 
 def behind(run, answer):
@@ -134,6 +137,77 @@ def test_two_behind(run):
     second = hosts.add(1, "drop")
     words = second.start("connect").wait(rc=None)["words"]
     check("port of neither" in words and run.id_of(hosts.peers[0]) in words, words)
+
+
+def found(peers, slot):
+    told = [peer.do("members") for peer in peers]
+    ids = ",".join(one["members"][one["rank"]] for one in told)
+    return [peer.start("group", slot, ids) for peer in peers]
+
+
+def half_behind(run, answer):
+    """Two of four are behind firewalls: no operation needs a link between these, except sends and groups of the two,
+    which end in words. When a third one dies, the latest of the two leaves with it."""
+    hosts = Hosts(run, (2, 3), answer)
+    peers, apart = hosts.peers, (2, 3)
+    all_works(peers, 100, apart)
+    calls = [peers[2].start("send", 3, 120, 100000, 0), peers[3].start("recv", 2, 120, 100000)]
+    tiny = [peers[2].start("send", 3, 121, 10, 7), peers[3].start("recv", 2, 121, 10)]
+    for call in tiny:
+        check(call.wait(rc=SUCCESS)["right"], f"{call!r}")
+    reduce_all(peers, 130)
+    for call in calls:
+        check("port of neither" in call.wait(rc=INTERNAL)["words"], f"{call!r}")
+    for call in found(peers[2:], 1):
+        check("cannot be linked" in call.wait(rc=INTERNAL)["words"], f"{call!r}")
+    for call in found(peers, 2):
+        call.wait(rc=SUCCESS)
+    collected = [peer.start("collect", "all_to_all", 140, 100000, slot=2) for peer in peers]
+    for result in agree(collected, SUCCESS):
+        check(result["right"], f"{result}")
+    run.master.kill()
+    hosts.start_master(**RESTARTED)
+    all_works(peers, 200, apart)
+    for call in [peer.start("optimize") for peer in peers]:
+        call.wait(rc=SUCCESS)
+    all_works(peers, 300, apart)
+    ways = Picture(peers[0].do("topology")["text"]).ways
+    closed = {names for names, way in ways.items() if way["source"] == "unreachable"}
+    equal(closed, {("peer2", "peer3"), ("peer3", "peer2")}, "unreachable")
+    peers[1].kill()
+    survivors = (peers[0], peers[2])
+    calls = [peer.start("reduce", 400, SIZES[1], "f32", "sum", f"mark:{bit}") for bit, peer in enumerate(survivors)]
+    words = peers[3].start("reduce", 400, SIZES[1], "f32", "sum", "mark:2").wait(rc=None)["words"]
+    check("port of neither" in words, words)
+    agree(calls, SUCCESS, LOST)
+    go_on(run, survivors, rejoin=False)
+
+
+def test_half_dropped(run):
+    half_behind(run, "drop")
+
+
+def test_slow_half_refused(run):
+    half_behind(run, "reject with tcp reset")
+
+
+def test_state_between(run):
+    """The state of a peer behind a firewall reaches another such peer through one that only receives."""
+    peers = Hosts(run, (2, 3), "drop").peers
+    define(peers[2], "w,u8,5000000,rand:1")
+    for peer in (peers[0], peers[1], peers[3]):
+        define(peer, "w,u8,5000000,rand:2")
+    sync(peers, 1, ["receive", "receive", "send", "receive"])
+
+
+def test_behind_one_firewall(run):
+    """All are behind one firewall, and the master is outside: all works as without one."""
+    peers = Hosts(run, (0, 1, 2), "drop", 3, near=True).peers
+    all_works(peers, 100)
+    for call in [peer.start("optimize") for peer in peers]:
+        call.wait(rc=SUCCESS)
+    ways = Picture(peers[0].do("topology")["text"]).ways
+    check(all(way["source"] != "unreachable" for way in ways.values()), f"unreachable: {ways}")
 
 
 if sys.argv[1:] != ["--list"]:

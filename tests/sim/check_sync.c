@@ -474,7 +474,8 @@ static void told_donor(struct sim *sim, const struct sim_master *master, struct 
     const struct sim_peer *from = sim_peer_find(sim, &donor->peer);
     const struct pccl_remote *remote = pccl_master_find(master->machine, &donor->peer);
     const struct sync_ballot *ballot = ballot_of(round, master->config.boot, from);
-    if (ballot == NULL || ballot->vote.strategy == PCCL_RECEIVE_ONLY)
+    bool passes_on = to->process.wall != SIM_WHOLE; /* its donors may be out of its reach */
+    if (ballot == NULL || (ballot->vote.strategy == PCCL_RECEIVE_ONLY && !passes_on))
         sim_fail(sim, "S3 p%u is to fetch from p%u, who offers nothing", to->process.number, from->process.number);
     const struct pccl_sync_call *call = from->machine != NULL ? &from->machine->sync : NULL;
     bool has_got_them = call != NULL && call->complete && call->plan.takes_unequal;

@@ -123,6 +123,20 @@ static void dial_failed(struct sim *sim, struct sim_conn *conn, enum pccl_link_e
     sim_process_ready(sim, conn, 0);
 }
 
+/* Returns the fate of a connection from `dialer`, which may be NULL, to a port that may be behind a firewall. */
+static enum sim_cut wall_against(const struct sim_process *listener, const struct sim_process *dialer)
+{
+    return dialer != NULL && dialer->site != 0 && dialer->site == listener->site ? SIM_WHOLE : listener->wall;
+}
+
+enum sim_cut sim_net_between(const struct sim *sim, const struct sim_process *a, const struct sim_process *b)
+{
+    enum sim_cut cut = sim_net_state(sim, a->host, b->host, SIM_DATA);
+    if (cut != SIM_WHOLE || wall_against(a, b) == SIM_WHOLE)
+        return cut;
+    return wall_against(b, a);
+}
+
 static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t unused)
 {
     struct sim_conn *conn = subject;
@@ -133,7 +147,7 @@ static void dial_step(struct sim *sim, void *subject, uint64_t since, uint64_t u
     enum sim_cut cut = sim_net_state(sim, conn->hosts[0], conn->hosts[1], conn->plane);
     struct sim_process *listener = sim_net_listener(sim, conn->hosts[1], conn->port);
     if (cut == SIM_WHOLE && listener != NULL && conn->hosts[0] != conn->hosts[1])
-        cut = listener->wall;
+        cut = wall_against(listener, conn->ends[0].process);
     if (conn->ends[0].process != NULL && conn->ends[0].process->starved && conn->plane == SIM_DATA) {
         dial_failed(sim, conn, 0);
         return;

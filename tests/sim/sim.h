@@ -167,6 +167,9 @@ void sim_conn_blackhole(struct sim *sim, struct sim_conn *conn, int end);
 void sim_net_process_gone(struct sim *sim, struct sim_process *process, bool silently);
 void sim_net_cut(struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane, enum sim_cut cut);
 enum sim_cut sim_net_state(const struct sim *sim, uint32_t a, uint32_t b, enum sim_plane plane);
+/* Returns the fate of data between two processes, if either end may dial. */
+struct sim_process;
+enum sim_cut sim_net_between(const struct sim *sim, const struct sim_process *a, const struct sim_process *b);
 void sim_net_host(struct sim *sim, uint32_t host, bool up);
 struct sim_process *sim_net_listener(struct sim *sim, uint32_t host, uint16_t port);
 void sim_net_fini(struct sim *sim);
@@ -207,6 +210,7 @@ struct sim_process {
     bool alive;
     bool starved;           /* it has no descriptor left: it opens and accepts no links, and takes part in no round */
     enum sim_cut wall;      /* fate of connections from other hosts to its port: SIM_DROP behind a NAT or a firewall */
+    uint32_t site;          /* processes of one site reach each other's ports; 0: it is alone */
     uint64_t stopped_until; /* SIGSTOP */
     uint64_t closing_until; /* after death, its kernel still closes its connections until then, the port last */
     uint32_t host;
@@ -581,6 +585,8 @@ void sim_searches_fini(struct sim *sim);
  */
 void sim_test_finish(struct sim *sim, struct sim_peer *peer);
 bool sim_search_is_open(const struct sim *sim);
+/* Returns the problem of the open search. */
+const struct pccl_ring_problem *sim_search_problem(const struct sim *sim);
 void sim_search_finish(struct sim *sim, bool broken);
 /* ... with this ring, of positions in the present one. */
 void sim_search_answer(struct sim *sim, const uint32_t *ring, bool proven);

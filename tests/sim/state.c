@@ -52,7 +52,7 @@ static bool serves(struct sim *sim, const struct sim_peer *from, const struct si
            from->machine->state == PCCL_PEER_MEMBER && from->machine->calls[PCCL_ROUND_SYNC].outstanding &&
            pccl_peer_sync_round(from->machine) == to->state.plan.round &&
            holds(&from->state, &to->state.plan.content) &&
-           sim_net_state(sim, from->process.host, to->process.host, SIM_DATA) == SIM_WHOLE &&
+           sim_net_between(sim, &from->process, &to->process) == SIM_WHOLE &&
            sim_shake_outcome(sim, to->process.host, from->process.host) == 0;
 }
 

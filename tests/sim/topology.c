@@ -68,7 +68,7 @@ static struct pccl_peer_measurement measure(struct sim *sim, const struct sim_pe
     const struct sim_peer *other = sim_peer_find(sim, &peer->test.peer);
     uint32_t from = peer->process.host, to = other != NULL ? other->process.host : 0;
     struct sim_path path = sim_path(sim, from, to);
-    enum sim_cut cut = sim_net_state(sim, from, to, SIM_DATA);
+    enum sim_cut cut = other != NULL ? sim_net_between(sim, &peer->process, &other->process) : SIM_WHOLE;
     enum pccl_link_end shaken = 0;
     if (peer->process.starved)
         return seen;
@@ -256,6 +256,12 @@ static struct sim_search *open_search(const struct sim *sim)
 }
 
 bool sim_search_is_open(const struct sim *sim) { return sim_master_is_up(sim) && open_search(sim) != NULL; }
+
+const struct pccl_ring_problem *sim_search_problem(const struct sim *sim)
+{
+    PCCL_ASSERT(sim_search_is_open(sim));
+    return &open_search(sim)->problem;
+}
 
 void sim_search_finish(struct sim *sim, bool broken)
 {

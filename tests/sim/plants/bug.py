@@ -24,7 +24,7 @@ static void take_back(struct pccl_master *m, struct pccl_remote *late)
     struct pccl_peer_group *group = pccl_master_group(m, late->group_number, true);
     const struct pccl_member *itself = pccl_master_reported_member(late->report, &late->id);
     late->admitted = itself != NULL ? itself->admitted : 0;
-    if (group == NULL || !pccl_master_join_ring(m, group, late))
+    if (group == NULL || !pccl_master_join_ring(m, group, late, NULL))
         return;
     struct pccl_member added = pccl_master_as_member(late);
     bool missed = late->report->fields.update < m->rounds[PCCL_ROUND_UPDATE];
