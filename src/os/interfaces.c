@@ -1,5 +1,6 @@
 #include "os/interfaces.h"
 
+#include "core/limits.h"
 #include "os/native.h"
 
 #include <string.h>
@@ -90,29 +91,67 @@ uint32_t pccl_interfaces_candidates(const struct pccl_address *toward, uint16_t 
     return count;
 }
 
+/* Returns true for IPv6 addresses that are valid on the internet (2000::/3). */
+static bool is_public_v6(const struct pccl_address *address)
+{
+    return !pccl_address_is_v4(address) && (address->ip[0] & 0xe0) == 0x20;
+}
+
+static bool is_in_network(const struct pccl_address *address, const struct pccl_address *ours,
+                          const struct pccl_address *mask)
+{
+    bool is_same = pccl_address_is_v4(address) == pccl_address_is_v4(ours);
+    for (size_t i = pccl_address_is_v4(address) ? 12 : 0; i < sizeof address->ip && is_same; i++)
+        is_same = ((address->ip[i] ^ ours->ip[i]) & mask->ip[i]) == 0;
+    return is_same;
+}
+
+/* Preference of an address that this host can dial; smaller is better. */
+enum way { WAY_NEAR, WAY_V6, WAY_OTHER };
+
+struct ways {
+    enum way of[PCCL_CANDIDATES_MAX];
+    bool is_same_host, has_v6; /* has_v6: this host has a public IPv6 address */
+};
+
+/* Compares candidates with an address of this host. */
+static void note_interface(struct ways *ways, const uv_interface_address_t *interface,
+                           const struct pccl_address *candidates, uint32_t count)
+{
+    struct pccl_address ours, mask;
+    if (!pccl_native_address((const struct sockaddr *)&interface->address, &ours) || pccl_address_is_loopback(&ours) ||
+        is_private_bridge(interface->name))
+        return;
+    bool has_mask = pccl_native_address((const struct sockaddr *)&interface->netmask, &mask);
+    ways->has_v6 = ways->has_v6 || is_public_v6(&ours);
+    for (uint32_t i = 0; i < count; i++) {
+        ways->is_same_host = ways->is_same_host || same_ip(&candidates[i], &ours);
+        if (has_mask && is_in_network(&candidates[i], &ours, &mask))
+            ways->of[i] = WAY_NEAR;
+    }
+}
+
 uint32_t pccl_interfaces_plausible(const struct pccl_address *candidates, uint32_t count,
                                    struct pccl_address *plausible)
 {
     uv_interface_address_t *interfaces = NULL;
     int interface_count = 0;
-    bool same_host = true;
-    for (uint32_t i = 0; i < count; i++)
-        if (!pccl_address_is_loopback(&candidates[i]))
-            same_host = false;
-    if (!same_host && uv_interface_addresses(&interfaces, &interface_count) == 0) {
-        for (int k = 0; k < interface_count && !same_host; k++) {
-            struct pccl_address ours;
-            if (!pccl_native_address((const struct sockaddr *)&interfaces[k].address, &ours) ||
-                pccl_address_is_loopback(&ours) || is_private_bridge(interfaces[k].name))
-                continue;
-            for (uint32_t i = 0; i < count && !same_host; i++)
-                same_host = same_ip(&candidates[i], &ours);
-        }
+    struct ways ways = {.is_same_host = true};
+    PCCL_ASSERT(count <= PCCL_CANDIDATES_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        ways.of[i] = is_public_v6(&candidates[i]) ? WAY_V6 : WAY_OTHER;
+        ways.is_same_host = ways.is_same_host && pccl_address_is_loopback(&candidates[i]);
+    }
+    if (!ways.is_same_host && uv_interface_addresses(&interfaces, &interface_count) == 0) {
+        for (int k = 0; k < interface_count; k++)
+            note_interface(&ways, &interfaces[k], candidates, count);
         uv_free_interface_addresses(interfaces, interface_count);
     }
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (same_host || !pccl_address_is_loopback(&candidates[i]))
-            plausible[kept++] = candidates[i];
+    bool sorts = ways.has_v6 && !ways.is_same_host;
+    for (int way = sorts ? WAY_NEAR : WAY_OTHER; way <= WAY_OTHER; way++)
+        for (uint32_t i = 0; i < count; i++)
+            if ((!sorts || (int)ways.of[i] == way) && (ways.is_same_host || !pccl_address_is_loopback(&candidates[i])))
+                plausible[kept++] = candidates[i];
     return kept;
 }

@@ -9,6 +9,7 @@ import harness
 
 SKIPPED = 77  # exit code: this machine does not permit it
 PREFIX = "pccl-"
+V6 = "2001:db8:99::"  # the beginning of the IPv6 addresses
 NOWHERE = "02:00:00:00:de:ad"  # not an address of any host, so packets to it are lost silently
 
 
@@ -105,12 +106,12 @@ class Network:
             for command in words.values():  # it may not exist
                 subprocess.run(["ip", "-n", self.name(sender)] + command.split(), capture_output=True)
 
-    def wall(self, host, answer="drop", neighbors=()):
+    def wall(self, host, answer="drop", neighbors=(), family="inet"):
         """A firewall at the host: connections from others are dropped, or answered with `answer`. `neighbors` are hosts
         behind the same firewall."""
         near = "".join(f"ip saddr {self.address(other)} accept\n" for other in neighbors)
         rules = f"""
-            table inet wall {{
+            table {family} wall {{
                 chain incoming {{
                     type filter hook input priority 0; policy accept;
                     iif lo accept
@@ -121,6 +122,26 @@ class Network:
             }}"""
         done = subprocess.run(self.prefix(host) + ["nft", "-f", "-"], input=rules, text=True, capture_output=True)
         harness.check(done.returncode == 0, f"nft at host {host}: {done.stderr.strip()}")
+
+    def separate(self):
+        """Gives each host IPv6, too, and a separate network, which the switch joins to the others."""
+        for host in range(self.count):
+            on = "echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6"
+            subprocess.run(self.prefix(host) + ["sh", "-c", on], check=True)
+            for words in (
+                f"address del {self.address(host)}/24 dev eth0",
+                f"address add {self.address(host)}/32 dev eth0",
+                "route add 10.99.0.0/24 dev eth0",
+                f"address add {V6}{1 + host}/128 dev eth0 nodad",
+                f"route add {V6}/64 dev eth0",
+            ):
+                self._do(host, words)
+
+    def connections(self, host):
+        """Returns the addresses of the other ends of the host's established connections."""
+        words = self.prefix(host) + ["ss", "-Htn", "state", "established"]
+        lines = subprocess.run(words, text=True, capture_output=True, check=True).stdout.split("\n")
+        return {line.split()[-1].rsplit(":", 1)[0].strip("[]").replace("::ffff:", "") for line in lines if line}
 
     def unplug(self, host):
         """Unplugs the cable: no packets pass in either direction, and no host gets an error."""

@@ -7,7 +7,7 @@ import sys
 import harness
 from harness import INTERNAL, LOST, SUCCESS
 from harness import check, equal
-from namespaces import SKIPPED, Network, need_root
+from namespaces import SKIPPED, V6, Network, need_root
 from phases import RESTARTED, SILENCE_MS, agree, go_on
 from states import define, sync
 from topologies import Picture
@@ -208,6 +208,34 @@ def test_behind_one_firewall(run):
         call.wait(rc=SUCCESS)
     ways = Picture(peers[0].do("topology")["text"]).ways
     check(all(way["source"] != "unreachable" for way in ways.values()), f"unreachable: {ways}")
+
+
+def over_both(run, expected, *broken):
+    """Peers with IPv4 and IPv6 in separate networks, and a master with IPv4 only. `broken` hosts drop IPv6."""
+    network = Network(3)
+    run.at_exit.append(network.remove)
+    network.build()
+    network.separate()
+    for host in broken:
+        network.wall(host, "drop", family="ip6")
+    run.host = network.address(MASTER)
+    run.start_master(48148, prefix=network.prefix(MASTER), insecure=1)
+    peers = []
+    for host in (1, 2):
+        peer = run.peer(prefix=network.prefix(host), where_ms=20)
+        peer.create(run.address)
+        run.admit(peer, peers)
+        peers.append(peer)
+    reduce_all(peers, 1)
+    equal(network.connections(1), {run.host, expected or network.address(2)}, "the other ends")
+
+
+def test_v6_first(run):
+    over_both(run, f"{V6}3")
+
+
+def test_v6_broken(run):
+    over_both(run, None, 1, 2)
 
 
 if sys.argv[1:] != ["--list"]:
