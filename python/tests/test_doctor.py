@@ -190,12 +190,12 @@ def test_what_is_wrong_with_another_one(address):
 class Net:
     """A master on host 0, doctors on hosts 1 and 2."""
 
-    def __init__(self, network):
+    def __init__(self, network, warm_up_ms):
         self.network = network
         self.master = f"{network.address(0)}:48148"
         self.process = subprocess.Popen(
             [*network.prefix(0), _programs.find(), "master", "--insecure", "--listen", self.master]
-            + ["--set", "warm_up_ms=1500", "--set", "optimize_ms=400"],
+            + ["--set", f"warm_up_ms={warm_up_ms}", "--set", "optimize_ms=400"],
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -217,12 +217,12 @@ class Net:
 
 
 @pytest.fixture
-def net():
+def net(request):
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     network = namespaces.Network(3)
     network.build()
-    net = Net(network)
+    net = Net(network, getattr(request, "param", 1500))
     yield net
     net.end()
     network.remove()
@@ -271,3 +271,23 @@ def test_a_port_that_is_closed_to_others(net):
     net.run(2, "--peers", 2).only_bad("ports", "'the first'", "on the other machine")
     first.kill()
     first.wait()
+
+
+@pytest.mark.parametrize("net", [10000], indirect=True)  # for the links of the newcomer
+def test_a_port_behind_a_firewall(net):
+    """It works, and the doctor says which port to open."""
+    net.network.wall(1)
+    for told in net.two():
+        told.is_well()
+        assert "cannot be reached" in told.of("note")["reach"]["text"]
+        assert "nft add rule inet filter input tcp dport 48149 accept" in told.of("note")["reach"]["fix"]
+
+
+def test_two_behind_firewalls(net):
+    """Two machines of two cannot be linked: the second one is refused, with both names."""
+    net.network.wall(1)
+    net.network.wall(2)
+    first, second = both(*[lambda host=host: net.run(host, "--peers", 2, "--wait", 4) for host in (1, 2)])
+    wrong = {**first.of("bad"), **second.of("bad")}
+    assert "port of neither" in wrong["reach"]["text"], wrong
+    assert "nft add rule inet filter input tcp dport 48149 accept" in wrong["reach"]["fix"], wrong

@@ -17,12 +17,28 @@ static enum pccl_standing standing_of(const struct pccl_remote *remote)
     }
 }
 
+static enum pccl_reach reach_of(const struct pccl_remote *remote)
+{
+    if (remote->verified)
+        return PCCL_REACH_OPEN;
+    return pccl_master_is_unreached(remote) ? PCCL_REACH_CLOSED : PCCL_REACH_UNKNOWN;
+}
+
+static enum pccl_way way_of(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
+    if (intent == NULL || !intent->up)
+        return PCCL_WAY_NONE;
+    return intent->reversed ? PCCL_WAY_REVERSED : PCCL_WAY_DIRECT;
+}
+
 static void copy_edge(const struct pccl_remote *remote, struct pccl_peer_figure *figure)
 {
     const struct pccl_remote *next = pccl_master_successor(remote);
     const struct pccl_figure *known = pccl_master_find_figure(remote, next);
     struct pccl_figure estimate = pccl_master_link_estimate(remote, next);
     pccl_master_link_cost(remote, next, &figure->rate, &figure->rtt_us);
+    figure->way = way_of(remote, next);
     figure->predicted = known != NULL ? known->tested_rate : 0;
     figure->achieved = estimate.source == PCCL_FIGURE_TRAFFIC ? estimate.rate : 0;
 }
@@ -36,6 +52,7 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
         .rank = remote->rank,
         .position = remote->position,
         .address = remote->observed,
+        .reach = reach_of(remote),
         .received_us = m->now_us - pccl_min_u64(m->now_us, remote->received_us),
         .place = pccl_master_place(m, remote),
         .draining = remote->draining,
@@ -59,11 +76,15 @@ static void copy_links(struct pccl_peer_group *group, struct pccl_figures *figur
     for (uint32_t i = 0; i < count; i++) {
         const struct pccl_remote *from = group->ring[i];
         struct pccl_figure *links = &figures->links[*used + from->rank * count];
+        uint8_t *ways = &figures->ways[*used + from->rank * count];
         figures->rows[figures->row_count + from->rank] =
-            (struct pccl_link_row){.group = group->number, .rank = from->rank, .count = count, .links = links};
-        for (uint32_t k = 0; k < count; k++)
+            (struct pccl_link_row){group->number, from->rank, count, links, ways};
+        for (uint32_t k = 0; k < count; k++) {
+            const struct pccl_remote *to = group->ring[k];
             if (k != i)
-                links[group->ring[k]->rank] = pccl_master_link_estimate(from, group->ring[k]);
+                links[to->rank] = pccl_master_link_estimate(from, to);
+            ways[to->rank] = (uint8_t)way_of(from, to);
+        }
     }
     *used += count * count;
     figures->row_count += count;
@@ -115,9 +136,10 @@ static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
     figures->waits = pccl_allocate(figures->memory, PCCL_WAITS_MAX * sizeof *figures->waits);
     figures->rows = pccl_allocate(figures->memory, pccl_max_u64(1, m->remote_count) * sizeof *figures->rows);
     figures->links = pccl_allocate(figures->memory, PCCL_FIGURES_LINKS_MAX * sizeof *figures->links);
+    figures->ways = pccl_allocate(figures->memory, PCCL_FIGURES_LINKS_MAX);
     figures->verdicts = pccl_allocate(figures->memory, PCCL_VERDICTS_SHOWN_MAX * sizeof *figures->verdicts);
     if (figures->peers == NULL || figures->groups == NULL || figures->waits == NULL || figures->rows == NULL ||
-        figures->links == NULL || figures->verdicts == NULL)
+        figures->links == NULL || figures->ways == NULL || figures->verdicts == NULL)
         return false;
     for (uint32_t i = 0; i < m->remote_count; i++)
         copy_peer(m, m->remotes[i], &figures->peers[i]);
@@ -165,6 +187,7 @@ void pccl_figures_fini(struct pccl_figures *figures)
     pccl_release(figures->memory, figures->groups, pccl_max_u64(1, figures->group_count) * sizeof *figures->groups);
     pccl_release(figures->memory, figures->rows, pccl_max_u64(1, figures->peer_count) * sizeof *figures->rows);
     pccl_release(figures->memory, figures->links, PCCL_FIGURES_LINKS_MAX * sizeof *figures->links);
+    pccl_release(figures->memory, figures->ways, PCCL_FIGURES_LINKS_MAX);
     pccl_release(figures->memory, figures->verdicts, PCCL_VERDICTS_SHOWN_MAX * sizeof *figures->verdicts);
     pccl_release(figures->memory, figures->waits, PCCL_WAITS_MAX * sizeof *figures->waits);
     *figures = (struct pccl_figures){.memory = NULL};

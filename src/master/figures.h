@@ -10,18 +10,25 @@
 /* State of a peer. NEWCOMER: waits for admission. RETURNING: resumes after a restart of the master. */
 enum pccl_standing { PCCL_STANDING_MEMBER, PCCL_STANDING_NEWCOMER, PCCL_STANDING_RETURNING, PCCL_STANDING_LEAVING };
 
+/* Result of the master's dials to a peer's port. */
+enum pccl_reach { PCCL_REACH_UNKNOWN, PCCL_REACH_OPEN, PCCL_REACH_CLOSED };
+/* End that dialed a link. NONE: the link is down. DIRECT: the sender of the data. REVERSED: the receiver. */
+enum pccl_way { PCCL_WAY_NONE, PCCL_WAY_DIRECT, PCCL_WAY_REVERSED };
+
 struct pccl_peer_figure {
     struct pccl_id id;
     char name[PCCL_NAME_MAX + 1]; /* empty if it has no name */
     enum pccl_standing standing;
     uint32_t group, rank, position;
     struct pccl_address address; /* address seen by the master, with the peer's listening port */
+    enum pccl_reach reach;       /* of that port */
     uint64_t received_us;        /* time since its last message */
     struct pccl_place place;
     bool draining;
     /* Predicted figures of the link to the ring successor; 0 if unknown or the peer is alone. */
     uint64_t rate;
     uint32_t rtt_us;
+    enum pccl_way way;            /* of that link */
     uint64_t predicted, achieved; /* rates of that link in the last test and in later operations; 0 if unknown */
     bool fetching;                /* true while it fetches shared state from `donors` donors, or computes its proof */
     uint32_t donors;
@@ -33,7 +40,9 @@ struct pccl_peer_figure {
 /* Links from one member to the members of its group, by rank. */
 struct pccl_link_row {
     uint32_t group, rank, count;
-    const struct pccl_figure *links; /* borrowed from pccl_figures */
+    /* borrowed from pccl_figures: the figures, and enum pccl_way of each link */
+    const struct pccl_figure *links;
+    const uint8_t *ways;
 };
 
 struct pccl_group_figure {
@@ -87,6 +96,7 @@ struct pccl_figures {
     struct pccl_link_row *rows; /* owned; at most one for each peer */
     uint32_t row_count;
     struct pccl_figure *links;                                 /* owned, PCCL_FIGURES_LINKS_MAX */
+    uint8_t *ways;                                             /* the same */
     struct pccl_removed_figure gone[PCCL_FIGURES_REMOVED_MAX]; /* latest first */
     uint32_t gone_count;
     struct pccl_wait *waits; /* owned, PCCL_WAITS_MAX */

@@ -46,10 +46,10 @@ uint64_t pccl_master_link_decided_at(struct pccl_master *m, const struct pccl_id
 
 /* Returns true if `to` must dial the link from `from` to `to`, because the master can reach only `from`. */
 bool pccl_master_is_reversed(const struct pccl_remote *from, const struct pccl_remote *to);
-/* Returns true if the master has dialed the peer's port only in vain. */
+/* Returns true if the master has dialed the peer's port only in vain, or has waited for an answer for a while. */
 static inline bool pccl_master_is_unreached(const struct pccl_remote *remote)
 {
-    return !remote->verified && remote->unanswered_us != 0;
+    return !remote->verified && (remote->closed || remote->unanswered_us != 0);
 }
 /*
  * Returns true if the master can reach the port of neither and no data has passed between them: the link between them

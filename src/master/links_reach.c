@@ -6,8 +6,6 @@
 #include "master/roster.h"
 #include "topology/ring.h"
 
-static bool is_hidden(const struct pccl_remote *remote) { return remote->closed || pccl_master_is_unreached(remote); }
-
 /* Returns the figure of a link between two members of one group; NULL if none exists. */
 static const struct pccl_figure *figure_of(const struct pccl_remote *from, const struct pccl_remote *to)
 {
@@ -25,8 +23,8 @@ static bool has_carried(const struct pccl_remote *from, const struct pccl_remote
 
 bool pccl_master_are_apart(const struct pccl_remote *a, const struct pccl_remote *b)
 {
-    return a != b && is_hidden(a) && is_hidden(b) && !pccl_master_holds_link(a, b) && !pccl_master_holds_link(b, a) &&
-           !has_carried(a, b) && !has_carried(b, a);
+    return a != b && pccl_master_is_unreached(a) && pccl_master_is_unreached(b) && !pccl_master_holds_link(a, b) &&
+           !pccl_master_holds_link(b, a) && !has_carried(a, b) && !has_carried(b, a);
 }
 
 static bool has_failed(const struct pccl_remote *from, const struct pccl_remote *to)
@@ -43,7 +41,7 @@ bool pccl_master_cannot_link(const struct pccl_remote *a, const struct pccl_remo
 
 void pccl_master_note_isolation(const struct pccl_master *m, struct pccl_remote *from, struct pccl_remote *to, bool up)
 {
-    if (!is_hidden(from) || !is_hidden(to))
+    if (!pccl_master_is_unreached(from) || !pccl_master_is_unreached(to))
         return;
     if (up) {
         from->isolated = to->isolated = false;
@@ -52,7 +50,7 @@ void pccl_master_note_isolation(const struct pccl_master *m, struct pccl_remote 
     bool any = false;
     for (uint32_t i = 0; i < m->remote_count && !any; i++) {
         const struct pccl_remote *other = m->remotes[i];
-        any = other != from && is_hidden(other) &&
+        any = other != from && pccl_master_is_unreached(other) &&
               (pccl_master_holds_link(from, other) || pccl_master_holds_link(other, from));
     }
     from->isolated = !any;
@@ -110,8 +108,9 @@ static struct pccl_remote *latest_unlinkable(struct pccl_remote **members, uint3
 {
     struct pccl_remote *latest = NULL;
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0;
-             is_hidden(members[i]) && k < count && (latest == NULL || latest->admitted < members[i]->admitted); k++)
+        for (uint32_t k = 0; pccl_master_is_unreached(members[i]) && k < count &&
+                             (latest == NULL || latest->admitted < members[i]->admitted);
+             k++)
             if (pccl_master_cannot_link(members[i], members[k])) {
                 latest = members[i];
                 *kept = members[k];

@@ -9,6 +9,9 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
                                         [PCCL_STANDING_RETURNING] = "returning",
                                         [PCCL_STANDING_LEAVING] = "leaving"};
 
+static const char *const ways[] = {
+    [PCCL_WAY_NONE] = NULL, [PCCL_WAY_DIRECT] = "direct", [PCCL_WAY_REVERSED] = "reversed"};
+
 /*
  * Kinds of items, in the order of the page: the head; one item for each row of links, peer, group, verdict and wait;
  * and the tail.
@@ -167,6 +170,15 @@ static void json_head(const struct pccl_figures *f, struct pccl_json *json)
     pccl_json_open(json, "links", '[');
 }
 
+/* Writes a text, or null for NULL. */
+static void put_string_or_null(struct pccl_json *json, const char *key, const char *value)
+{
+    if (value != NULL)
+        pccl_json_string(json, key, value);
+    else
+        pccl_json_null(json, key);
+}
+
 /* Begins an object in a top-level list. */
 static void open_item(struct pccl_json *json)
 {
@@ -185,7 +197,7 @@ static void put_rate(struct pccl_json *json, const char *key, uint64_t rate)
 
 /*
  * Writes the rates and round trips of the links to each rank. 0 means unreachable; null means unknown, too fast to be
- * measured, or the rank itself.
+ * measured, or the rank itself. `ways` has the end that dialed each link; null: it is down.
  */
 static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
 {
@@ -206,6 +218,10 @@ static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
         }
         pccl_json_close(json, ']');
     }
+    pccl_json_open(json, "ways", '[');
+    for (uint32_t i = 0; i < row->count; i++)
+        put_string_or_null(json, NULL, ways[row->ways[i]]);
+    pccl_json_close(json, ']');
     pccl_json_close(json, '}');
 }
 
@@ -221,6 +237,7 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
         pccl_json_number(json, "position", peer->position);
         put_rate(json, "rate_to_next", peer->rate);
         pccl_json_number(json, "rtt_to_next_us", peer->rtt_us);
+        put_string_or_null(json, "way_to_next", ways[peer->way]);
         put_rate(json, "predicted_to_next", peer->predicted);
         put_rate(json, "achieved_to_next", peer->achieved);
     }
@@ -232,6 +249,10 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
         pccl_json_number(json, "told_ms", peer->training_us / 1000);
     }
     pccl_json_string(json, "address", pccl_address_str(&peer->address));
+    if (peer->reach == PCCL_REACH_UNKNOWN)
+        pccl_json_null(json, "reachable");
+    else
+        pccl_json_bool(json, "reachable", peer->reach == PCCL_REACH_OPEN);
     pccl_json_number(json, "last_word_ms", peer->received_us / 1000);
     put_place(json, &peer->place);
     pccl_json_bool(json, "draining", peer->draining);
@@ -412,6 +433,10 @@ static void text_peer(const struct pccl_figures *f, const struct pccl_peer_figur
                      pccl_duration_str(peer->received_us));
     if (peer->place.state == PCCL_PLACE_DISCONNECTED)
         pccl_text_add(&text, ", DISCONNECTED");
+    if (peer->reach == PCCL_REACH_CLOSED)
+        pccl_text_add(&text, ", port not reachable: dials its links itself");
+    if (peer->way == PCCL_WAY_REVERSED)
+        pccl_text_add(&text, ", link to the next peer reversed");
     if (peer->draining)
         pccl_text_add(&text, ", leaves at the next update");
     if (peer->place.call != PCCL_CALL_NONE) {

@@ -21,7 +21,8 @@ static struct pccl_verdict_figure verdicts[1];
 
 static const struct pccl_figure links[4] = {
     [1] = {.rate = 9000, .rtt_us = 800, .source = PCCL_FIGURE_TESTED}, [2] = {.source = PCCL_FIGURE_UNREACHABLE}};
-static struct pccl_link_row rows[2] = {{7, 0, 2, links}, {7, 1, 2, links + 2}};
+static const uint8_t ways[4] = {[1] = PCCL_WAY_REVERSED, [2] = PCCL_WAY_DIRECT};
+static struct pccl_link_row rows[2] = {{7, 0, 2, links, ways}, {7, 1, 2, links + 2, ways + 2}};
 
 static struct pccl_id id_of(uint8_t byte)
 {
@@ -43,6 +44,9 @@ static struct pccl_figures figures(void)
                                              .rtt_us = 900,
                                              .training_us = UINT64_MAX};
     }
+    peers[0].reach = PCCL_REACH_OPEN;
+    peers[1].reach = PCCL_REACH_CLOSED;
+    peers[0].way = PCCL_WAY_REVERSED;
     peers[0].predicted = 5000;
     peers[0].achieved = 4000;
     peers[0].fetching = true;
@@ -158,10 +162,14 @@ TEST(text_names_who_is_missing)
         "operations: 40 committed, 2 aborted, 1 running\n"
         "\n"
         "peers\n"
-        "  peer a0bc0000 'tr\"1', member of group 7, rank 0, 10.0.0.0:48149, last seen 1.5 s ago, waiting in "
+        "  peer a0bc0000 'tr\"1', member of group 7, rank 0, 10.0.0.0:48149, last seen 1.5 s ago, link to the next "
+        "peer "
+        "reversed, waiting in "
         "all-reduce "
         "tag 5\n"
-        "  peer a1bc0000, member of group 7, rank 1, 10.0.0.1:48149, last seen 1.5 s ago\n"
+        "  peer a1bc0000, member of group 7, rank 1, 10.0.0.1:48149, last seen 1.5 s ago, port not reachable: dials "
+        "its "
+        "links itself\n"
         "  peer a2bc0000 'slow', member of group 7, rank 2, 10.0.0.2:48149, SILENT: last seen 65.0 s ago\n"
         "  peer a3bc0000, newcomer of group 7, 10.0.0.3:48149, last seen 1.5 s ago\n"
         "\n"
@@ -204,12 +212,13 @@ TEST(json_is_the_same)
         strstr(page, ",\"steps\":"),
         ",\"steps\":[],\"gone\":[{\"id\":\"eebc0000000000000000000000000000\",\"name\":\"x\",\"since_ms\":2000,"
         "\"reason\":\"because\"}],\"links\":[\n"
-        "{\"group\":7,\"rank\":0,\"rates\":[null,9000],\"rtts_us\":[null,800]},\n"
-        "{\"group\":7,\"rank\":1,\"rates\":[0,null],\"rtts_us\":[null,null]}],\"peers\":[\n"
+        "{\"group\":7,\"rank\":0,\"rates\":[null,9000],\"rtts_us\":[null,800],\"ways\":[null,\"reversed\"]},\n"
+        "{\"group\":7,\"rank\":1,\"rates\":[0,null],\"rtts_us\":[null,null],\"ways\":[\"direct\",null]}],\"peers\":[\n"
         "{\"id\":\"a0bc0000000000000000000000000000\",\"name\":\"tr\\\"1\",\"state\":\"member\",\"group\":7,\"rank\":0,"
-        "\"position\":0,\"rate_to_next\":125000000,\"rtt_to_next_us\":900,\"predicted_to_next\":5000,"
+        "\"position\":0,\"rate_to_next\":125000000,\"rtt_to_next_us\":900,\"way_to_next\":\"reversed\",\"predicted_to_"
+        "next\":5000,"
         "\"achieved_to_next\":4000,\"fetches_from\":2,\"step\":7,\"loss\":25e-1,\"told_ms\":3,"
-        "\"address\":\"10.0.0.0:48149\","
+        "\"address\":\"10.0.0.0:48149\",\"reachable\":true,"
         "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false,"
         "\"draining\":false}],\"groups\":[\n"
         "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"verdicts\":[\n"
@@ -394,10 +403,12 @@ TEST(the_largest_run_fits)
     }
     static struct pccl_figure squares[PCCL_FIGURES_LINKS_MAX];
     static struct pccl_link_row wide[64];
+    static uint8_t reversed[PCCL_FIGURES_LINKS_MAX];
+    memset(reversed, PCCL_WAY_REVERSED, sizeof reversed);
     for (uint32_t i = 0; i < PCCL_FIGURES_LINKS_MAX; i++)
         squares[i] = (struct pccl_figure){.rate = UINT64_MAX, .rtt_us = UINT32_MAX, .source = PCCL_FIGURE_TESTED};
     for (uint32_t i = 0; i < 64; i++)
-        wide[i] = (struct pccl_link_row){UINT32_MAX, i, 64, squares};
+        wide[i] = (struct pccl_link_row){UINT32_MAX, i, 64, squares, reversed};
     f.rows = wide;
     f.row_count = 64;
     for (uint64_t i = 0; i < PCCL_TALLY_STEPS; i++)

@@ -23,6 +23,7 @@ struct doctor_path {
     char sender[PCCL_PEER_NAME_SIZE], receiver[PCCL_PEER_NAME_SIZE];
     uint64_t rate;   /* bytes per second; 0: unreachable */
     uint32_t rtt_us; /* 0: unknown, because traffic in shared memory has only a rate */
+    bool reversed;   /* the receiver has dialed the link, because others cannot reach its port */
 };
 
 struct doctor_peers {

@@ -59,6 +59,10 @@ static const char *open_port_fix(const char *where, char text[FIX_BYTES])
 static void explain_refusal(struct findings *findings, const char *reason)
 {
     char fix[FIX_BYTES];
+    if (strstr(reason, "the port of neither") != NULL) {
+        findings_bad(findings, "reach", open_port_fix("on this machine or that one", fix), "%s", reason);
+        return;
+    }
     bool other = strstr(reason, "it could not open a link to") != NULL;
     findings_bad(findings, "ports", open_port_fix(other ? "on the other machine" : "on this machine", fix), "%s",
                  reason);
@@ -333,14 +337,34 @@ static double median_rate(const struct doctor_peers *peers)
     return median;
 }
 
+/* Returns the first of `count` paths to this peer that it dials itself, because others cannot reach its port. */
+static const struct doctor_path *find_closed(const struct doctor_peers *peers, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (peers->paths[i].reversed && strcmp(peers->paths[i].receiver, name) == 0)
+            return &peers->paths[i];
+    return NULL;
+}
+
 static void judge_paths(const struct meeting *meeting)
 {
-    double median = median_rate(meeting->peers);
-    for (size_t i = 0; i < meeting->peers->path_count; i++) {
-        const struct doctor_path *path = &meeting->peers->paths[i];
+    const struct doctor_peers *peers = meeting->peers;
+    double median = median_rate(peers);
+    for (size_t i = 0; i < peers->path_count; i++) {
+        const struct doctor_path *path = &peers->paths[i];
         char where[PCCL_PEER_NAME_SIZE + 8], fix[FIX_BYTES];
         (void)snprintf(where, sizeof where, "on %s", path->receiver);
-        if (path->rate == 0)
+        if (path->reversed && find_closed(peers, i, path->receiver) == NULL)
+            findings_note(meeting->findings, "reach", open_port_fix(where, fix),
+                          "the port of %s cannot be reached: it dials its links itself, which works if at most half of "
+                          "the machines are like this (one of two or three)",
+                          path->receiver);
+        if (path->rate == 0 && find_closed(peers, peers->path_count, path->sender) != NULL &&
+            find_closed(peers, peers->path_count, path->receiver) != NULL)
+            findings_note(meeting->findings, "reach", open_port_fix(where, fix),
+                          "%s and %s cannot be linked: the port of neither can be reached. Rings avoid this",
+                          path->sender, path->receiver);
+        else if (path->rate == 0)
             findings_bad(meeting->findings, "path", open_port_fix(where, fix), "%s cannot be reached from %s",
                          path->receiver, path->sender);
         else if ((double)path->rate < median / SLOW_SHARE)
@@ -385,6 +409,7 @@ static bool list_paths(const struct meeting *meeting, const struct pccl_topology
         (void)name_in(report, link->to, path->receiver);
         path->rate = link->rate;
         path->rtt_us = link->rtt_us;
+        path->reversed = link->reversed;
     }
     return true;
 }
