@@ -47,6 +47,7 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
 {
     *figure = (struct pccl_peer_figure){
         .id = remote->id,
+        .number = remote->arrival,
         .standing = standing_of(remote),
         .group = remote->group_number,
         .rank = remote->rank,
@@ -99,6 +100,7 @@ static void copy_gone(const struct pccl_master *m, struct pccl_figures *figures)
         *figure = (struct pccl_removed_figure){
             .id = gone->id, .since_us = m->now_us - pccl_min_u64(m->now_us, gone->at_us), .reason = gone->reason};
         memcpy(figure->name, gone->name, sizeof figure->name);
+        pccl_names_add_to(&m->names, &figure->reason);
     }
 }
 
@@ -118,13 +120,18 @@ static void count_verdicts(const struct pccl_peer_group *group, struct pccl_figu
         figures->verdict_counts[entry->class]++;
 }
 
-static void copy_verdicts(const struct pccl_peer_group *group, struct pccl_figures *figures)
+static void copy_verdicts(const struct pccl_master *m, const struct pccl_peer_group *group,
+                          struct pccl_figures *figures)
 {
     const struct pccl_verdict_entry *entry;
-    for (uint32_t n = 0; (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++)
-        if (figures->verdict_count < PCCL_VERDICTS_SHOWN_MAX)
-            figures->verdicts[figures->verdict_count++] =
-                (struct pccl_verdict_figure){.group = group->number, .entry = *entry};
+    for (uint32_t n = 0; (entry = pccl_verdicts_or_finding_at(&group->verdicts, n)) != NULL; n++) {
+        if (figures->verdict_count == PCCL_VERDICTS_SHOWN_MAX)
+            return;
+        struct pccl_verdict_figure *figure = &figures->verdicts[figures->verdict_count++];
+        *figure = (struct pccl_verdict_figure){.group = group->number, .entry = *entry};
+        pccl_names_add_to(&m->names, &figure->entry.evidence);
+        pccl_names_add_to(&m->names, &figure->entry.action);
+    }
 }
 
 static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
@@ -148,7 +155,7 @@ static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
     for (uint32_t i = 0, used = 0; i < m->group_count; i++)
         copy_links(m->groups[i], figures, &used);
     for (uint32_t i = 0; i < m->group_count; i++)
-        copy_verdicts(m->groups[i], figures);
+        copy_verdicts(m, m->groups[i], figures);
     copy_gone(m, figures);
     figures->wait_count = pccl_master_list_waits(m, figures->waits, &figures->waits_left_out);
     return true;

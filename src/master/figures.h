@@ -3,6 +3,7 @@
 #define PCCL_MASTER_FIGURES_H
 
 #include "core/limits.h"
+#include "master/link_blocks.h"
 #include "master/master.h"
 #include "master/tally.h"
 #include "master/where.h"
@@ -17,6 +18,7 @@ enum pccl_way { PCCL_WAY_NONE, PCCL_WAY_DIRECT, PCCL_WAY_REVERSED };
 
 struct pccl_peer_figure {
     struct pccl_id id;
+    uint64_t number;              /* in order of arrival */
     char name[PCCL_NAME_MAX + 1]; /* empty if it has no name */
     enum pccl_standing standing;
     uint32_t group, rank, position;
@@ -60,7 +62,10 @@ struct pccl_removed_figure {
 };
 enum {
     PCCL_FIGURES_REMOVED_MAX = 8,
-    PCCL_FIGURES_LINKS_MAX = 64 * 64, /* capacity for links; a group whose links do not all fit is left out */
+    PCCL_FIGURES_ROWS_MAX = 64,
+    PCCL_FIGURES_LINKS_MAX =
+        PCCL_FIGURES_ROWS_MAX *
+        PCCL_FIGURES_ROWS_MAX, /* capacity for links; a group whose links do not all fit is left out */
     PCCL_VERDICTS_SHOWN_MAX = 64,
 };
 
@@ -95,6 +100,8 @@ struct pccl_figures {
     uint32_t group_count;
     struct pccl_link_row *rows; /* owned; at most one for each peer */
     uint32_t row_count;
+    const struct pccl_link_blocks_row *blocks; /* borrowed from the caller, who sets them */
+    uint32_t block_count;
     struct pccl_figure *links;                                 /* owned, PCCL_FIGURES_LINKS_MAX */
     uint8_t *ways;                                             /* the same */
     struct pccl_removed_figure gone[PCCL_FIGURES_REMOVED_MAX]; /* latest first */

@@ -89,6 +89,8 @@ static uint16_t read_target(struct line target, struct pccl_http_request *reques
         return 414;
     memcpy(request->path, target.bytes, length);
     request->path[length] = '\0';
+    if (length < target.length)
+        request->query = (struct pccl_http_value){target.bytes + length + 1, target.length - length - 1};
     return 0;
 }
 
@@ -176,6 +178,22 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
         return end;
     *code = 400;
     return PCCL_HTTP_BAD;
+}
+
+bool pccl_http_parameter(const struct pccl_http_request *request, const char *name, struct pccl_http_value *value)
+{
+    const char *at = request->query.bytes, *end = at + request->query.length;
+    size_t length = strlen(name);
+    while (at < end) {
+        const char *stop = memchr(at, '&', (size_t)(end - at));
+        stop = stop != NULL ? stop : end;
+        if ((size_t)(stop - at) > length && memcmp(at, name, length) == 0 && at[length] == '=') {
+            *value = (struct pccl_http_value){at + length + 1, (size_t)(stop - at) - length - 1};
+            return true;
+        }
+        at = stop + (stop < end);
+    }
+    return false;
 }
 
 /* ---- origin of requests ---- */

@@ -15,7 +15,7 @@ enum {
     PCCL_HTTP_ANSWER_MAX = 512, /* maximum size of an answer's head in bytes */
 };
 
-/* The value of a header, a view of the bytes that were read. NULL if the header is missing. */
+/* A value in a request, a view of the bytes that were read. NULL if it is missing. */
 struct pccl_http_value {
     const char *bytes;
     size_t length;
@@ -26,6 +26,7 @@ struct pccl_http_request {
     bool post;                                          /* POST, for a command */
     struct pccl_http_value host, origin, authorization; /* each may occur at most once */
     char path[PCCL_HTTP_PATH_MAX + 1];                  /* path without the query; printable ASCII, not decoded */
+    struct pccl_http_value query;                       /* text after the question mark, not decoded */
 };
 
 enum pccl_http_reading {
@@ -55,6 +56,8 @@ bool pccl_http_is_ours(const struct pccl_http_request *request, bool is_https, c
  */
 bool pccl_http_is_for_us(const struct pccl_http_request *request, const char *const *names, uint32_t count,
                          bool permits_private);
+/* Finds a parameter "name=value" of the query. Returns false if it is missing. */
+bool pccl_http_parameter(const struct pccl_http_request *request, const char *name, struct pccl_http_value *value);
 /* Reads the token from the header "Authorization: Bearer <token>". Returns false if that header is missing. */
 bool pccl_http_bearer(const struct pccl_http_request *request, struct pccl_http_value *token);
 /* Compares the request's token with this one, in constant time. */

@@ -66,6 +66,12 @@ void pccl_json_token(struct pccl_json *json, const char *key, const char *token)
     pccl_print_add(json->print, token);
 }
 
+void pccl_json_text(struct pccl_json *json, const char *key, const char *text, size_t length)
+{
+    begin_item(json, key);
+    pccl_print_add_bytes(json->print, text, length);
+}
+
 void pccl_json_bool(struct pccl_json *json, const char *key, bool value)
 {
     pccl_json_token(json, key, value ? "true" : "false");

@@ -30,6 +30,8 @@ void pccl_json_bool(struct pccl_json *json, const char *key, bool value);
 void pccl_json_null(struct pccl_json *json, const char *key);
 /* Writes a JSON token unchanged, for example a number that the caller has formatted. */
 void pccl_json_token(struct pccl_json *json, const char *key, const char *token);
+/* Writes JSON text unchanged. */
+void pccl_json_text(struct pccl_json *json, const char *key, const char *text, size_t length);
 void pccl_json_id(struct pccl_json *json, const char *key, const struct pccl_id *id); /* writes all digits */
 
 #endif

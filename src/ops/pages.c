@@ -12,30 +12,36 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
 static const char *const ways[] = {
     [PCCL_WAY_NONE] = NULL, [PCCL_WAY_DIRECT] = "direct", [PCCL_WAY_REVERSED] = "reversed"};
 
-/*
- * Kinds of items, in the order of the page: the head; one item for each row of links, peer, group, verdict and wait;
- * and the tail.
- */
-enum part { HEAD, ROW, PEER, GROUP, VERDICT, WAIT, TAIL };
-
-/* Returns the kind of item number `at`. *index is its index among the items of this kind. */
-static enum part part_of(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
+uint32_t pccl_page_count(const struct pccl_figures *figures, enum pccl_page_part part)
 {
-    const uint32_t counts[] = {[HEAD] = 1,
-                               [ROW] = figures->row_count,
-                               [PEER] = figures->peer_count,
-                               [GROUP] = figures->group_count,
-                               [VERDICT] = figures->verdict_count,
-                               [WAIT] = figures->wait_count};
-    for (enum part part = HEAD; part < TAIL; part++) {
-        if (at < counts[part]) {
-            *index = at;
-            return part;
-        }
-        at -= counts[part];
-    }
-    *index = 0;
-    return TAIL;
+    const uint32_t counts[] = {[PCCL_PAGE_HEAD] = 1,
+                               [PCCL_PAGE_REMOVED] = figures->gone_count,
+                               [PCCL_PAGE_ROW] = figures->row_count,
+                               [PCCL_PAGE_BLOCK] = figures->block_count,
+                               [PCCL_PAGE_PEER] = figures->peer_count,
+                               [PCCL_PAGE_GROUP] = figures->group_count,
+                               [PCCL_PAGE_VERDICT] = figures->verdict_count,
+                               [PCCL_PAGE_WAIT] = figures->wait_count,
+                               [PCCL_PAGE_TAIL] = 1};
+    return counts[part];
+}
+
+enum pccl_page_part pccl_page_part(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
+{
+    enum pccl_page_part part = PCCL_PAGE_HEAD;
+    for (; part < PCCL_PAGE_TAIL && at >= pccl_page_count(figures, part); part++)
+        at -= pccl_page_count(figures, part);
+    *index = at;
+    return part;
+}
+
+const char *pccl_page_list_name(enum pccl_page_part part)
+{
+    static const char *const names[] = {
+        [PCCL_PAGE_REMOVED] = "gone", [PCCL_PAGE_ROW] = "links",    [PCCL_PAGE_BLOCK] = "link_blocks",
+        [PCCL_PAGE_PEER] = "peers",   [PCCL_PAGE_GROUP] = "groups", [PCCL_PAGE_VERDICT] = "verdicts",
+        [PCCL_PAGE_WAIT] = "calls",   [PCCL_PAGE_TAIL] = NULL};
+    return names[part];
 }
 
 static const struct pccl_peer_figure *find_peer(const struct pccl_figures *figures, const struct pccl_id *id)
@@ -129,18 +135,25 @@ static void json_steps(const struct pccl_tally *tally, struct pccl_json *json)
     pccl_json_close(json, ']');
 }
 
-static void json_gone(const struct pccl_figures *f, struct pccl_json *json)
+/*
+ * Returns an age in milliseconds. Both ends are rounded down, so that the difference of an age and the uptime stays the
+ * same while time passes (changes.h).
+ */
+static uint64_t age_ms(const struct pccl_figures *f, uint64_t age_us)
 {
-    pccl_json_open(json, "gone", '[');
-    for (uint32_t i = 0; i < f->gone_count; i++) {
-        pccl_json_open(json, NULL, '{');
-        pccl_json_id(json, "id", &f->gone[i].id);
-        pccl_json_string(json, "name", f->gone[i].name);
-        pccl_json_number(json, "since_ms", f->gone[i].since_us / 1000);
-        pccl_json_string(json, "reason", f->gone[i].reason.bytes);
-        pccl_json_close(json, '}');
-    }
-    pccl_json_close(json, ']');
+    return f->now_us / 1000 - (f->now_us - pccl_min_u64(f->now_us, age_us)) / 1000;
+}
+
+uint64_t pccl_page_uptime_ms(const struct pccl_figures *f) { return age_ms(f, f->uptime_us); }
+
+static void json_gone(const struct pccl_figures *f, const struct pccl_removed_figure *gone, struct pccl_json *json)
+{
+    pccl_json_open(json, NULL, '{');
+    pccl_json_id(json, "id", &gone->id);
+    pccl_json_string(json, "name", gone->name);
+    pccl_json_number(json, "since_ms", age_ms(f, gone->since_us));
+    pccl_json_string(json, "reason", gone->reason.bytes);
+    pccl_json_close(json, '}');
 }
 
 static void json_head(const struct pccl_figures *f, struct pccl_json *json)
@@ -149,7 +162,7 @@ static void json_head(const struct pccl_figures *f, struct pccl_json *json)
     pccl_json_string(json, "program", "pccl-master");
     pccl_json_string(json, "version", f->driver.version);
     pccl_json_number(json, "protocol", PCCL_PROTOCOL_VERSION);
-    pccl_json_number(json, "uptime_ms", f->uptime_us / 1000);
+    pccl_json_number(json, "uptime_ms", pccl_page_uptime_ms(f));
     put_id_or_null(json, "run", &f->lineage);
     put_epoch(json, "epoch", &f->epoch);
     pccl_json_bool(json, "takes_commands", f->driver.takes_commands);
@@ -166,8 +179,6 @@ static void json_head(const struct pccl_figures *f, struct pccl_json *json)
     pccl_json_number(json, "fetches_failed", f->tally.fetches_failed);
     json_spans(&f->tally, json);
     json_steps(&f->tally, json);
-    json_gone(f, json);
-    pccl_json_open(json, "links", '[');
 }
 
 /* Writes a text, or null for NULL. */
@@ -177,13 +188,6 @@ static void put_string_or_null(struct pccl_json *json, const char *key, const ch
         pccl_json_string(json, key, value);
     else
         pccl_json_null(json, key);
-}
-
-/* Begins an object in a top-level list. */
-static void open_item(struct pccl_json *json)
-{
-    pccl_json_begin_line(json);
-    pccl_json_open(json, NULL, '{');
 }
 
 /* Writes a rate; null for one at the limit, which is not a measurement. */
@@ -201,7 +205,7 @@ static void put_rate(struct pccl_json *json, const char *key, uint64_t rate)
  */
 static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
 {
-    open_item(json);
+    pccl_json_open(json, NULL, '{');
     pccl_json_number(json, "group", row->group);
     pccl_json_number(json, "rank", row->rank);
     for (int pass = 0; pass < 2; pass++) {
@@ -225,9 +229,38 @@ static void json_row(const struct pccl_link_row *row, struct pccl_json *json)
     pccl_json_close(json, '}');
 }
 
-static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *json)
+/* Writes a number for each block of a row. */
+static void json_blocks(const struct pccl_link_blocks_row *row, const char *key,
+                        uint64_t (*number)(const struct pccl_link_block *block), struct pccl_json *json)
 {
-    open_item(json);
+    pccl_json_open(json, key, '[');
+    for (uint32_t i = 0; i < row->count; i++)
+        put_rate(json, NULL, number(&row->blocks[i]));
+    pccl_json_close(json, ']');
+}
+
+static uint64_t rate_of(const struct pccl_link_block *block) { return block->rate; }
+static uint64_t rtt_of(const struct pccl_link_block *block) { return block->rtt_us; }
+static uint64_t known_of(const struct pccl_link_block *block) { return block->known; }
+static uint64_t unreached_of(const struct pccl_link_block *block) { return block->unreached; }
+
+/* Writes the slowest links from a section of the ring to each section. A rate of 0 means that none is known. */
+static void json_block(const struct pccl_link_blocks_row *row, struct pccl_json *json)
+{
+    pccl_json_open(json, NULL, '{');
+    pccl_json_number(json, "group", row->group);
+    pccl_json_number(json, "position", row->position);
+    pccl_json_number(json, "members", row->members);
+    json_blocks(row, "rates", rate_of, json);
+    json_blocks(row, "rtts_us", rtt_of, json);
+    json_blocks(row, "known", known_of, json);
+    json_blocks(row, "unreachable", unreached_of, json);
+    pccl_json_close(json, '}');
+}
+
+static void json_peer(const struct pccl_figures *f, const struct pccl_peer_figure *peer, struct pccl_json *json)
+{
+    pccl_json_open(json, NULL, '{');
     pccl_json_id(json, "id", &peer->id);
     pccl_json_string(json, "name", peer->name);
     pccl_json_string(json, "state", standings[peer->standing]);
@@ -246,14 +279,14 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
     if (peer->training_us != UINT64_MAX) {
         pccl_json_number(json, "step", peer->training_step);
         pccl_json_double(json, "loss", peer->training_loss);
-        pccl_json_number(json, "told_ms", peer->training_us / 1000);
+        pccl_json_number(json, "told_ms", age_ms(f, peer->training_us));
     }
     pccl_json_string(json, "address", pccl_address_str(&peer->address));
     if (peer->reach == PCCL_REACH_UNKNOWN)
         pccl_json_null(json, "reachable");
     else
         pccl_json_bool(json, "reachable", peer->reach == PCCL_REACH_OPEN);
-    pccl_json_number(json, "last_word_ms", peer->received_us / 1000);
+    pccl_json_number(json, "last_word_ms", age_ms(f, peer->received_us));
     put_place(json, &peer->place);
     pccl_json_bool(json, "draining", peer->draining);
     pccl_json_close(json, '}');
@@ -261,7 +294,7 @@ static void json_peer(const struct pccl_peer_figure *peer, struct pccl_json *jso
 
 static void json_group(const struct pccl_group_figure *group, struct pccl_json *json)
 {
-    open_item(json);
+    pccl_json_open(json, NULL, '{');
     pccl_json_number(json, "number", group->number);
     pccl_json_number(json, "members", group->members);
     put_epoch(json, "view", &group->view);
@@ -282,7 +315,7 @@ static void json_missing(const struct pccl_wait *wait, struct pccl_json *json)
     pccl_json_close(json, ']');
 }
 
-static void json_wait(const struct pccl_wait *wait, struct pccl_json *json)
+static void json_wait(const struct pccl_figures *f, const struct pccl_wait *wait, struct pccl_json *json)
 {
     static const char *const calls[] = {[PCCL_CALL_UPDATE] = "update",
                                         [PCCL_CALL_PENDING] = "pending",
@@ -290,7 +323,7 @@ static void json_wait(const struct pccl_wait *wait, struct pccl_json *json)
                                         [PCCL_CALL_SYNC] = "sync",
                                         [PCCL_CALL_OPTIMIZE] = "optimize"};
     bool operation = wait->call == PCCL_CALL_OPERATION;
-    open_item(json);
+    pccl_json_open(json, NULL, '{');
     pccl_json_string(json, "call", calls[wait->call]);
     if (operation || wait->call == PCCL_CALL_SYNC)
         pccl_json_number(json, "group", wait->group);
@@ -304,7 +337,7 @@ static void json_wait(const struct pccl_wait *wait, struct pccl_json *json)
     } else {
         pccl_json_number(json, "round", wait->round);
     }
-    pccl_json_number(json, "since_ms", wait->since_us / 1000);
+    pccl_json_number(json, "since_ms", age_ms(f, wait->since_us));
     pccl_json_number(json, "world", wait->world);
     pccl_json_number(json, "come_count", wait->entered_count);
     pccl_json_open(json, "come", '[');
@@ -325,58 +358,77 @@ static void json_verdict(const struct pccl_figures *f, const struct pccl_verdict
                          struct pccl_json *json)
 {
     const struct pccl_verdict_entry *entry = &verdict->entry;
-    open_item(json);
+    pccl_json_open(json, NULL, '{');
     pccl_json_string(json, "class", pccl_verdict_name((uint8_t)entry->class));
     pccl_json_bool(json, "finding", entry->finding);
     pccl_json_number(json, "number", entry->number);
     pccl_json_number(json, "group", verdict->group);
     pccl_json_id(json, "peer", &entry->peer);
     put_id_or_null(json, "other", &entry->other);
-    pccl_json_number(json, "since_ms", since(f, entry) / 1000);
+    pccl_json_number(json, "since_ms", age_ms(f, since(f, entry)));
     pccl_json_string(json, "evidence", entry->evidence.bytes);
     pccl_json_string(json, "action", entry->action.bytes);
     pccl_json_close(json, '}');
 }
 
+static void json_item(const struct pccl_figures *f, enum pccl_page_part part, uint32_t index, struct pccl_json *json)
+{
+    switch (part) {
+    case PCCL_PAGE_HEAD: json_head(f, json); break;
+    case PCCL_PAGE_REMOVED: json_gone(f, &f->gone[index], json); break;
+    case PCCL_PAGE_ROW: json_row(&f->rows[index], json); break;
+    case PCCL_PAGE_BLOCK: json_block(&f->blocks[index], json); break;
+    case PCCL_PAGE_PEER: json_peer(f, &f->peers[index], json); break;
+    case PCCL_PAGE_GROUP: json_group(&f->groups[index], json); break;
+    case PCCL_PAGE_VERDICT: json_verdict(f, &f->verdicts[index], json); break;
+    case PCCL_PAGE_WAIT: json_wait(f, &f->waits[index], json); break;
+    case PCCL_PAGE_TAIL: PCCL_ASSERT(false); break;
+    }
+}
+
+void pccl_page_item(const struct pccl_figures *f, enum pccl_page_part part, uint32_t index, struct pccl_print *print)
+{
+    struct pccl_json json = {.print = print};
+    json_item(f, part, index, &json);
+    if (part != PCCL_PAGE_HEAD)
+        return;
+    pccl_json_bool(&json, "more_calls", f->waits_left_out);
+    pccl_json_close(&json, '}');
+}
+
 /* Ends the current list and begins the next ones, if item number `at` is the first one of a later list. */
 static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pccl_json *json)
 {
-    const struct {
-        const char *name;
-        uint32_t items; /* number of items in the previous lists */
-    } lists[] = {
-        {"peers", f->row_count}, {"groups", f->peer_count}, {"verdicts", f->group_count}, {"calls", f->verdict_count}};
     uint32_t begin = 1;
-    for (uint32_t i = 0; i < PCCL_COUNT_OF(lists); i++) {
-        begin += lists[i].items;
-        if (at == begin) {
+    for (enum pccl_page_part part = PCCL_PAGE_HEAD + 1; part < PCCL_PAGE_TAIL; part++) {
+        if (at == begin && part > PCCL_PAGE_HEAD + 1)
             pccl_json_close(json, ']');
-            pccl_json_open(json, lists[i].name, '[');
-        }
+        if (at == begin)
+            pccl_json_open(json, pccl_page_list_name(part), '[');
+        begin += pccl_page_count(f, part);
     }
 }
 
 bool pccl_page_json(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
 {
     uint32_t index;
-    enum part part = part_of(f, *at, &index);
-    struct pccl_json writer = {.print = print, .depth = part == HEAD ? 0 : 2, .comma = index > 0}, *json = &writer;
+    enum pccl_page_part part = pccl_page_part(f, *at, &index);
+    struct pccl_json writer = {.print = print, .depth = part == PCCL_PAGE_HEAD ? 0 : 2, .comma = index > 0},
+                     *json = &writer;
+    bool begins = *at == 1;
+    json->comma = json->comma || begins;
     json_next_list(f, (*at)++, json);
-    switch (part) {
-    case HEAD: json_head(f, json); break;
-    case ROW: json_row(&f->rows[index], json); break;
-    case PEER: json_peer(&f->peers[index], json); break;
-    case GROUP: json_group(&f->groups[index], json); break;
-    case WAIT: json_wait(&f->waits[index], json); break;
-    case VERDICT: json_verdict(f, &f->verdicts[index], json); break;
-    case TAIL:
-        pccl_json_close(json, ']');
-        pccl_json_bool(json, "more_calls", f->waits_left_out);
-        pccl_json_close(json, '}');
-        pccl_print_add(print, "\n");
-        break;
+    if (part != PCCL_PAGE_TAIL) {
+        if (part != PCCL_PAGE_HEAD)
+            pccl_json_begin_line(json);
+        json_item(f, part, index, json);
+        return true;
     }
-    return part != TAIL;
+    pccl_json_close(json, ']');
+    pccl_json_bool(json, "more_calls", f->waits_left_out);
+    pccl_json_close(json, '}');
+    pccl_print_add(print, "\n");
+    return false;
 }
 
 /* ---- text ---- */
@@ -544,18 +596,20 @@ static void text_verdict(const struct pccl_figures *f, const struct pccl_verdict
 bool pccl_page_text(const struct pccl_figures *f, uint32_t *at, struct pccl_print *print)
 {
     uint32_t index;
-    enum part part = part_of(f, (*at)++, &index);
+    enum pccl_page_part part = pccl_page_part(f, (*at)++, &index);
     switch (part) {
-    case HEAD: text_head(f, print); break;
-    case ROW: break; /* only in JSON */
-    case PEER: text_peer(f, &f->peers[index], print); break;
-    case GROUP: text_group(f, &f->groups[index], print); break;
-    case WAIT: text_wait(f, &f->waits[index], print); break;
-    case VERDICT: text_verdict(f, &f->verdicts[index], print); break;
-    case TAIL:
+    case PCCL_PAGE_HEAD: text_head(f, print); break;
+    case PCCL_PAGE_REMOVED:
+    case PCCL_PAGE_ROW:
+    case PCCL_PAGE_BLOCK: break; /* only in JSON */
+    case PCCL_PAGE_PEER: text_peer(f, &f->peers[index], print); break;
+    case PCCL_PAGE_GROUP: text_group(f, &f->groups[index], print); break;
+    case PCCL_PAGE_WAIT: text_wait(f, &f->waits[index], print); break;
+    case PCCL_PAGE_VERDICT: text_verdict(f, &f->verdicts[index], print); break;
+    case PCCL_PAGE_TAIL:
         if (f->waits_left_out)
             pccl_print_add(print, "  and more calls\n");
         break;
     }
-    return part != TAIL;
+    return part != PCCL_PAGE_TAIL;
 }

@@ -14,4 +14,31 @@ enum { PCCL_PAGE_BYTES_MAX = 8 << 20 }; /* a peer takes less than 1 KiB, and the
 bool pccl_page_json(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print);
 bool pccl_page_text(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print);
 
+/* ---- items of the status in JSON, for changes.h ---- */
+
+/* Kinds of items, in the order of the page. All but the first and the last are items of lists. */
+enum pccl_page_part {
+    PCCL_PAGE_HEAD,
+    PCCL_PAGE_REMOVED,
+    PCCL_PAGE_ROW,
+    PCCL_PAGE_BLOCK,
+    PCCL_PAGE_PEER,
+    PCCL_PAGE_GROUP,
+    PCCL_PAGE_VERDICT,
+    PCCL_PAGE_WAIT,
+    PCCL_PAGE_TAIL
+};
+
+/* Returns the kind of item number `at`. *index is its index among the items of this kind. */
+enum pccl_page_part pccl_page_part(const struct pccl_figures *figures, uint32_t at, uint32_t *index);
+/* Returns the number of items of a kind. */
+uint32_t pccl_page_count(const struct pccl_figures *figures, enum pccl_page_part part);
+/* Returns the key of the list of items of this kind; NULL for HEAD and TAIL. */
+const char *pccl_page_list_name(enum pccl_page_part part);
+/* Writes one item as an object. HEAD: all keys that are not lists of items. TAIL is not allowed. */
+void pccl_page_item(const struct pccl_figures *figures, enum pccl_page_part part, uint32_t index,
+                    struct pccl_print *print);
+/* Time since the start of the master. */
+uint64_t pccl_page_uptime_ms(const struct pccl_figures *figures);
+
 #endif

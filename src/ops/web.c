@@ -7,6 +7,7 @@
 #include "ops/pages.h"
 #include "net/clock.h"
 #include "net/heap.h"
+#include "os/random.h"
 #include "os/secret_file.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ enum {
 static const struct kind {
     const char *path, *type;
     uint32_t bytes_max;
-    bool (*next)(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print);
+    bool (*next)(struct pccl_web *pages, struct pccl_page *page);
 } kinds[PCCL_PAGE_KINDS];
 
 /* ---- requests ---- */
@@ -109,10 +110,46 @@ static void refuse_page(struct pccl_http_visitor *visitor)
 {
     struct pccl_text words;
     pccl_text_format(&words, "Unknown page: expected /");
-    for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++)
+    for (uint32_t kind = 0; kind < PCCL_PAGE_CHANGES; kind++)
         pccl_text_append(&words, ", %s", kinds[kind].path);
     pccl_text_add(&words, ", /healthz.");
     pccl_http_refuse(visitor, 404, words.bytes);
+}
+
+/*
+ * Returns true if a page can be reused. This limits the share of the loop's time that is spent on pages, regardless of
+ * the number of clients.
+ */
+static bool is_fresh(const struct pccl_page *page, uint64_t now_us)
+{
+    return page->body && now_us < page->taken_us + IDLE_SHARE * page->cost_us;
+}
+
+/* Returns the number with which clients wait for the next answer about changes that has not begun. */
+static uint32_t turn_after(const struct pccl_web *pages)
+{
+    bool next = pages->pages[PCCL_PAGE_CHANGES].making;
+    return PCCL_PAGE_KINDS + 1 + (pages->turn + next) % 2;
+}
+
+/* Answers a request for the changes since a revision, now or later. */
+static void answer_changes(struct pccl_web *pages, struct pccl_http_visitor *visitor,
+                           const struct pccl_http_value *given)
+{
+    struct pccl_page *page = &pages->pages[PCCL_PAGE_CHANGES];
+    uint64_t since;
+    if (!pccl_changes_read(&pages->changes, given->bytes, given->length, &since)) {
+        pccl_http_refuse(visitor, 400,
+                         "Invalid parameter 'since': expected 0, or the value of 'revision' in an earlier answer.");
+        return;
+    }
+    if (!page->making && since >= pages->answered && is_fresh(page, pccl_now_us())) {
+        pccl_http_answer(visitor, kinds[PCCL_PAGE_CHANGES].type, page->body);
+        return;
+    }
+    pages->since = page->waited ? pccl_min_u64(pages->since, since) : since;
+    page->wanted = page->waited = true;
+    pccl_http_let_wait(visitor, turn_after(pages));
 }
 
 static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor,
@@ -131,6 +168,11 @@ static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor
             continue;
         if (pccl_http_is_https(visitor) && !may(pages, visitor, request, PCCL_ROLE_OBSERVE))
             return;
+        struct pccl_http_value since;
+        if (kind == PCCL_PAGE_JSON && pccl_http_parameter(request, "since", &since)) {
+            answer_changes(pages, visitor, &since);
+            return;
+        }
         pages->pages[kind].wanted = true;
         pccl_http_let_wait(visitor, kind + 1);
         return;
@@ -169,18 +211,38 @@ void pccl_web_answer_command(struct pccl_web *pages, const struct pccl_master_an
 
 /* ---- pages ---- */
 
-static bool next_of_metrics(const struct pccl_figures *figures, uint32_t *at, struct pccl_print *print)
+static bool next_of_metrics(struct pccl_web *pages, struct pccl_page *page)
 {
-    (void)at;
-    pccl_metrics_write(figures, print);
+    (void)pages;
+    pccl_metrics_write(&page->figures, &page->body->print);
     return false;
 }
+
+static bool next_of_json(struct pccl_web *pages, struct pccl_page *page)
+{
+    (void)pages;
+    return pccl_page_json(&page->figures, &page->at, &page->body->print);
+}
+
+static bool next_of_text(struct pccl_web *pages, struct pccl_page *page)
+{
+    (void)pages;
+    return pccl_page_text(&page->figures, &page->at, &page->body->print);
+}
+
+static bool next_of_changes(struct pccl_web *pages, struct pccl_page *page)
+{
+    return pccl_changes_next(&pages->changes, &page->figures, &page->at, &page->body->print);
+}
+
+static const char json[] = "application/json";
 
 static const struct kind kinds[PCCL_PAGE_KINDS] = {
     [PCCL_PAGE_METRICS] = {"/metrics", "text/plain; version=0.0.4; charset=utf-8", PCCL_METRICS_BYTES_MAX,
                            next_of_metrics},
-    [PCCL_PAGE_JSON] = {"/status.json", "application/json", PCCL_PAGE_BYTES_MAX, pccl_page_json},
-    [PCCL_PAGE_TEXT] = {"/status", plain, PCCL_PAGE_BYTES_MAX, pccl_page_text},
+    [PCCL_PAGE_JSON] = {"/status.json", json, PCCL_PAGE_BYTES_MAX, next_of_json},
+    [PCCL_PAGE_TEXT] = {"/status", plain, PCCL_PAGE_BYTES_MAX, next_of_text},
+    [PCCL_PAGE_CHANGES] = {"/status.json", json, PCCL_PAGE_BYTES_MAX, next_of_changes},
 };
 
 static void drop_body(struct pccl_page *page)
@@ -211,25 +273,26 @@ static bool begin(struct pccl_web *pages, uint32_t kind, struct pccl_master *mac
         return false;
     page->figures.driver = *driver;
     fill_in(pages, &page->figures.driver);
+    if (kind == PCCL_PAGE_JSON || kind == PCCL_PAGE_CHANGES) {
+        pccl_link_blocks_visit(&pages->blocks, machine, PCCL_FIGURES_ROWS_MAX);
+        page->figures.blocks = pages->blocks.rows;
+        page->figures.block_count = pages->blocks.count;
+    }
     page->body = pccl_http_body_make(pccl_heap(), kinds[kind].bytes_max);
-    if (!page->body)
-        pccl_figures_fini(&page->figures);
-    return page->body != NULL;
+    if (page->body && (kind != PCCL_PAGE_CHANGES || pccl_changes_begin(&pages->changes, &page->figures, pages->since)))
+        return true;
+    pccl_figures_fini(&page->figures);
+    drop_body(page);
+    return false;
 }
 
 static void hand_out(struct pccl_web *pages, uint32_t kind)
 {
-    pages->pages[kind].wanted = pages->pages[kind].making = false;
-    pccl_http_answer_all(&pages->http, kind + 1, kinds[kind].type, pages->pages[kind].body);
-}
-
-/*
- * Returns true if a page can be reused. This limits the share of the loop's time that is spent on pages, regardless of
- * the number of clients.
- */
-static bool is_fresh(const struct pccl_page *page, uint64_t now_us)
-{
-    return page->body && now_us < page->taken_us + IDLE_SHARE * page->cost_us;
+    struct pccl_page *page = &pages->pages[kind];
+    uint32_t number = kind != PCCL_PAGE_CHANGES ? kind + 1 : PCCL_PAGE_KINDS + 1 + pages->turn++ % 2;
+    page->wanted = page->waited;
+    page->making = false;
+    pccl_http_answer_all(&pages->http, number, kinds[kind].type, page->body);
 }
 
 static void work_on(struct pccl_web *pages, uint32_t kind, struct pccl_master *machine,
@@ -238,12 +301,14 @@ static void work_on(struct pccl_web *pages, uint32_t kind, struct pccl_master *m
     struct pccl_page *page = &pages->pages[kind];
     bool more = page->making || !is_fresh(page, now_us);
     if (more && !page->making) {
+        pages->answered = kind == PCCL_PAGE_CHANGES ? pages->since : pages->answered;
+        page->waited = false;
         page->making = more = begin(pages, kind, machine, driver, now_us);
         page->cost_us = 0;
     }
     uint32_t enough = page->body != NULL ? page->body->print.length + SLICE_BYTES : 0;
     for (int i = 0; more && i < SLICE_ITEMS && page->body->print.length < enough; i++)
-        more = kinds[kind].next(&page->figures, &page->at, &page->body->print);
+        more = kinds[kind].next(pages, page);
     if (page->making)
         page->cost_us += pccl_now_us() - now_us;
     if (more)
@@ -252,17 +317,35 @@ static void work_on(struct pccl_web *pages, uint32_t kind, struct pccl_master *m
     hand_out(pages, kind); /* if out of memory, this answers with an error */
 }
 
+static void on_wake(uv_timer_t *timer) { (void)timer; }
+
+/*
+ * Returns true if the page may be worked on. An answer about changes serves only the clients that have waited for it,
+ * so the next one begins only when the last one is no longer fresh.
+ */
+static bool is_due(struct pccl_web *pages, uint32_t kind, uint64_t now_us)
+{
+    const struct pccl_page *page = &pages->pages[kind];
+    if (!page->wanted)
+        return false;
+    if (kind != PCCL_PAGE_CHANGES || page->making || !is_fresh(page, now_us))
+        return true;
+    uint64_t wait_us = page->taken_us + IDLE_SHARE * page->cost_us - now_us;
+    (void)uv_timer_start(&pages->wake, on_wake, wait_us / 1000 + 1, 0);
+    return false;
+}
+
 bool pccl_web_work(struct pccl_web *pages, struct pccl_master *machine, const struct pccl_driver_figures *driver,
                    uint64_t now_us)
 {
     bool worked = false, more = false;
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
         struct pccl_page *page = &pages->pages[kind];
-        if (page->wanted && !worked) {
+        if (!worked && is_due(pages, kind, now_us)) {
             worked = true;
             work_on(pages, kind, machine, driver, now_us);
         }
-        more = more || page->wanted;
+        more = more || is_due(pages, kind, now_us);
         if (!page->wanted && !is_fresh(page, now_us))
             drop_body(page);
     }
@@ -375,6 +458,13 @@ enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *h
     (void)uv_loop_configure(pages->http.loop, UV_METRICS_IDLE_TIME);
 #endif
     pages->http.memory = pccl_heap();
+    uint64_t boot;
+    if (!pccl_random_u64(&boot)) {
+        pccl_text_format(reason, "the system provides no random numbers");
+        return PCCL_INTERNAL;
+    }
+    pccl_changes_init(&pages->changes, pccl_heap(), boot);
+    (void)uv_timer_init(pages->http.loop, &pages->wake);
     size_t length = sizeof pages->machine;
     if (uv_os_gethostname(pages->machine, &length) == 0)
         pages->host_names[pages->host_name_count++] = pages->machine;
@@ -384,6 +474,9 @@ enum pccl_status pccl_web_open(struct pccl_web *pages, const struct pccl_host *h
 
 void pccl_web_close(struct pccl_web *pages)
 {
+    if (pages->changes.memory != NULL)
+        uv_close((uv_handle_t *)&pages->wake, NULL);
+    pccl_changes_fini(&pages->changes);
     pccl_http_close(&pages->http);
     for (uint32_t kind = 0; kind < PCCL_PAGE_KINDS; kind++) {
         struct pccl_page *page = &pages->pages[kind];

@@ -7,11 +7,15 @@
 #define PCCL_OPS_WEB_H
 
 #include "master/figures.h"
+#include "ops/changes.h"
 #include "ops/http_server.h"
 #include "ops/tokens.h"
 
-/* Pages that are made from figures. Clients that wait for a page wait with its number plus 1. */
-enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_KINDS };
+/*
+ * Pages that are made from figures. CHANGES is JSON with `since` (changes.h). Clients that wait for a page wait with
+ * its number plus 1.
+ */
+enum pccl_page_kind { PCCL_PAGE_METRICS, PCCL_PAGE_JSON, PCCL_PAGE_TEXT, PCCL_PAGE_CHANGES, PCCL_PAGE_KINDS };
 
 enum { PCCL_HTTP_HOST_NAMES_MAX = 5 };
 
@@ -22,6 +26,7 @@ struct pccl_page {
     uint64_t cost_us;            /* time that the loop has spent on making the page */
     uint32_t at;                 /* number of the next item */
     bool wanted, making;
+    bool waited; /* CHANGES: true if clients wait for the answer after the one in progress */
 };
 
 struct pccl_web {
@@ -38,6 +43,12 @@ struct pccl_web {
     uint32_t host_name_count;
     char machine[UV_MAXHOSTNAMESIZE];
     struct pccl_page pages[PCCL_PAGE_KINDS];
+    struct pccl_changes changes;
+    uint64_t since;    /* earliest revision that is known to the clients that wait for the next answer about changes */
+    uint64_t answered; /* revision with which the last one, or the one in progress, was compared */
+    uint32_t turn;     /* number of answers about changes so far */
+    uv_timer_t wake;   /* wakes the loop when the next one may begin */
+    struct pccl_link_blocks blocks;
     struct pccl_http_visitor *commander; /* client whose command is being executed */
     /* Time for which the loop is busy, per iteration and in windows of PCCL_LAG_WINDOW_US. */
     uint64_t turn_us, waited_ns, busy_us, longest_us, longest_before_us, window_us;

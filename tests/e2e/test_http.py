@@ -19,6 +19,7 @@ from http.client import HTTPSConnection
 import harness
 import wire
 from certificates import Authority
+from changes import Client
 from harness import SUCCESS, check, equal, poll
 
 HEAD_MAX = 8192
@@ -240,6 +241,73 @@ def test_update_waits(run):
     check(call["missing"][0]["peer"].startswith(run.id_of(peers[1])), f"missing: {call}")
     peers[1].do("update")
     vote.wait(rc=SUCCESS)
+
+
+def test_changes_since_anything(run):
+    """Garbage is refused with a reason; a revision of the future, of the past before a restart, or of another master
+    gets everything."""
+    start(run)
+    run.join(2)
+    begin = json.loads(get(run, "/status.json?since=0"))
+    equal(begin["since"], "0", "since")
+    boot, number = begin["revision"].split(".")
+    for since in (f"{boot}.{int(number) + 1000}", f"{int(boot) ^ 1}.1", "1.1", f"{boot}.0"):
+        answer = json.loads(get(run, f"/status.json?x=1&since={since}&y"))
+        equal(answer["since"], "0", since)
+        equal(len(answer["peers"]["whole"]), 2, "peers")
+    for since in ("", "x", "-1", "1", "1.", ".1", "1.1.1", "1.99999999999999999999", "%30", "0x0", "1" * 200):
+        words = exchange(run, f"GET /status.json?since={since} HTTP/1.1\r\n\r\n".encode(), close=False)
+        check(words.startswith(b"HTTP/1.1 400 ") and b"expected 0, or the value" in words, f"{since}: {words!r}")
+    equal(status(run)["members"], 2, "members")
+
+
+def normal(full):
+    """Returns the status with times instead of ages, without the parts that change by themselves."""
+    begin = full.pop("uptime_ms")
+    full.pop("spans")
+    for item in [*full["peers"], *full["calls"], *full["verdicts"], *full["gone"]]:
+        for age in ("last_word_ms", "told_ms", "since_ms"):
+            if age in item:
+                item[age] = begin - item[age]
+    return full
+
+
+def test_changes_of_a_run(run):
+    """The answers about changes add up to /status.json (test_changes.py has runs of any size)."""
+    start(run, silence_ms=600000, heartbeat_ms=60000)
+    peers = run.join(3, where_ms=50)
+    client = Client()
+
+    def agrees():
+        before = normal(status(run))
+        client.apply(json.loads(get(run, f"/status.json?since={client.revision}")))
+        return before == normal(status(run)) == normal(client.status())
+
+    for tag in range(3):
+        calls = [peer.start("reduce", tag, 1024, "f32", "sum", "const:1") for peer in peers]
+        for call in calls:
+            call.wait(rc=SUCCESS)
+        poll(agrees, "the same status")
+    peers[2].kill()
+    poll(lambda: agrees() and len(client.peers) == 2, "two peers")
+    vote = peers[0].start("update")
+    peers[0].until_waiting()
+    poll(lambda: agrees() and len(client.lists["calls"]) == 1, "a call that waits")
+    peers[1].do("update")
+    vote.wait(rc=SUCCESS)
+
+
+def test_changes_for_many(run):
+    """Readers with different revisions at once all get what they need."""
+    start(run)
+    run.join(2)
+    clients = [Client() for _ in range(8)]
+    for turn in range(30):
+        for client in clients[turn % 3 :: 3]:
+            client.apply(json.loads(get(run, f"/status.json?since={client.revision}")))
+    for client in clients:
+        client.apply(json.loads(get(run, f"/status.json?since={client.revision}")))
+        equal([peer["name"] for peer in client.peers.values()], [p["name"] for p in status(run)["peers"]], "names")
 
 
 TOKEN = "0123456789abcdef-secret"

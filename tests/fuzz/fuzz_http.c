@@ -21,7 +21,8 @@ struct picture {
 static void look_at_values(const struct pccl_http_request *request, const char *bytes, size_t length)
 {
     static const char *const names[] = {"master"};
-    const struct pccl_http_value *values[] = {&request->host, &request->origin, &request->authorization};
+    const struct pccl_http_value *values[] = {&request->host, &request->origin, &request->authorization,
+                                              &request->query};
     for (size_t i = 0; i < PCCL_COUNT_OF(values); i++)
         EXPECT(values[i]->bytes == NULL || (values[i]->bytes >= bytes && values[i]->length <= length &&
                                             values[i]->bytes + values[i]->length <= bytes + length));
@@ -45,7 +46,8 @@ static struct picture read_some(const char *bytes, size_t length)
     if (picture.reading == PCCL_HTTP_REQUEST)
         look_at_values(&picture.request, exact, length);
     free(exact);
-    picture.request.host = picture.request.origin = picture.request.authorization = (struct pccl_http_value){0};
+    picture.request.host = picture.request.origin = picture.request.authorization = picture.request.query =
+        (struct pccl_http_value){0};
     return picture;
 }
 

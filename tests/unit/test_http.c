@@ -68,6 +68,28 @@ TEST(heads)
     }
 }
 
+TEST(parameters)
+{
+    static const struct {
+        const char *query, *value; /* of "since"; NULL: none */
+    } cases[] = {{"", NULL},          {"?", NULL},           {"?since", NULL},         {"?since=", ""},
+                 {"?since=1", "1"},   {"?a=b&since=2", "2"}, {"?since=3&c", "3"},      {"?nosince=4", NULL},
+                 {"?sinces=5", NULL}, {"?&&since=6&", "6"},  {"?since=7&since=8", "7"}};
+    for (size_t i = 0; i < PCCL_COUNT_OF(cases); i++) {
+        struct pccl_http_request request;
+        struct pccl_http_value value = {0};
+        char head[100];
+        uint16_t code;
+        (void)snprintf(head, sizeof head, "GET /x%s HTTP/1.1\r\n\r\n", cases[i].query);
+        assert_int_equal(pccl_http_read(head, strlen(head), &request, &code), PCCL_HTTP_REQUEST);
+        assert_int_equal(pccl_http_parameter(&request, "since", &value), cases[i].value != NULL);
+        if (cases[i].value != NULL) {
+            assert_int_equal(value.length, strlen(cases[i].value));
+            assert_memory_equal(value.bytes, cases[i].value, value.length);
+        }
+    }
+}
+
 TEST(the_longest_path_and_head)
 {
     struct pccl_http_request request;

@@ -2,6 +2,7 @@
 #include "unit.h"
 #include "support.h"
 
+#include "ops/changes.h"
 #include "ops/metrics.h"
 #include "ops/pages.h"
 #include "wire/cost.h"
@@ -22,6 +23,8 @@ static struct pccl_verdict_figure verdicts[1];
 static const struct pccl_figure links[4] = {
     [1] = {.rate = 9000, .rtt_us = 800, .source = PCCL_FIGURE_TESTED}, [2] = {.source = PCCL_FIGURE_UNREACHABLE}};
 static const uint8_t ways[4] = {[1] = PCCL_WAY_REVERSED, [2] = PCCL_WAY_DIRECT};
+static const struct pccl_link_blocks_row block = {
+    .group = 7, .position = 4, .members = 9, .count = 2, .blocks = {{8000, 700, 81, 2}}};
 static struct pccl_link_row rows[2] = {{7, 0, 2, links, ways}, {7, 1, 2, links + 2, ways + 2}};
 
 static struct pccl_id id_of(uint8_t byte)
@@ -35,6 +38,7 @@ static struct pccl_figures figures(void)
     for (uint32_t i = 0; i <= PEERS; i++) {
         peers[i] = (struct pccl_peer_figure){.id = id_of((uint8_t)(0xa0 + i)),
                                              .standing = i < PEERS ? PCCL_STANDING_MEMBER : PCCL_STANDING_NEWCOMER,
+                                             .number = i + 1,
                                              .group = 7,
                                              .rank = i,
                                              .position = i,
@@ -83,7 +87,7 @@ static struct pccl_figures figures(void)
                                                          .peer = peers[0].id,
                                                          .other = peers[2].id,
                                                          .number = 3,
-                                                         .since_us = 1000000}};
+                                                         .since_us = 201000000}};
     pccl_text_format(&verdicts[0].entry.evidence, "it is slow");
     pccl_text_format(&verdicts[0].entry.action, "none");
     struct pccl_figures f = {.driver = {.version = "1.2.3", .connections = 4, .accepted = 9, .longest_us = 1234},
@@ -98,6 +102,8 @@ static struct pccl_figures figures(void)
                              .group_count = 1,
                              .rows = rows,
                              .row_count = 2,
+                             .blocks = &block,
+                             .block_count = 1,
                              .gone = {{.id = id_of(0xee), .name = "x", .since_us = 2000000}},
                              .gone_count = 1,
                              .waits = waits,
@@ -106,7 +112,7 @@ static struct pccl_figures figures(void)
                              .verdicts = verdicts,
                              .verdict_count = 1,
                              .verdict_counts = {[PCCL_VERDICT_SLOW_LINK] = 1},
-                             .now_us = 3500000};
+                             .now_us = 203500042};
     pccl_text_format(&f.gone[0].reason, "because");
     f.rounds[PCCL_ROUND_UPDATE] = 3;
     f.tally.begun[PCCL_ALL_REDUCE] = 43;
@@ -210,10 +216,13 @@ TEST(json_is_the_same)
     (void)rest_of(rest_of(page, program), head);
     assert_string_equal(
         strstr(page, ",\"steps\":"),
-        ",\"steps\":[],\"gone\":[{\"id\":\"eebc0000000000000000000000000000\",\"name\":\"x\",\"since_ms\":2000,"
+        ",\"steps\":[],\"gone\":[\n{\"id\":\"eebc0000000000000000000000000000\",\"name\":\"x\",\"since_ms\":2000,"
         "\"reason\":\"because\"}],\"links\":[\n"
         "{\"group\":7,\"rank\":0,\"rates\":[null,9000],\"rtts_us\":[null,800],\"ways\":[null,\"reversed\"]},\n"
-        "{\"group\":7,\"rank\":1,\"rates\":[0,null],\"rtts_us\":[null,null],\"ways\":[\"direct\",null]}],\"peers\":[\n"
+        "{\"group\":7,\"rank\":1,\"rates\":[0,null],\"rtts_us\":[null,null],\"ways\":[\"direct\",null]}],"
+        "\"link_blocks\":[\n"
+        "{\"group\":7,\"position\":4,\"members\":9,\"rates\":[8000,0],\"rtts_us\":[700,0],\"known\":[81,0],"
+        "\"unreachable\":[2,0]}],\"peers\":[\n"
         "{\"id\":\"a0bc0000000000000000000000000000\",\"name\":\"tr\\\"1\",\"state\":\"member\",\"group\":7,\"rank\":0,"
         "\"position\":0,\"rate_to_next\":125000000,\"rtt_to_next_us\":900,\"way_to_next\":\"reversed\",\"predicted_to_"
         "next\":5000,"
@@ -237,7 +246,7 @@ TEST(json_is_the_same)
         "\"more_calls\":true}\n");
     f.peers[0].achieved = PCCL_RATE_MOST; /* not a measurement */
     assert_non_null(strstr(write_page(pccl_page_json, &f, &memory), "\"achieved_to_next\":null,"));
-    f.peer_count = f.group_count = f.wait_count = f.row_count = f.verdict_count = 0;
+    f.peer_count = f.group_count = f.wait_count = f.row_count = f.block_count = f.verdict_count = 0;
     const char *empty = write_page(pccl_page_json, &f, &memory);
     assert_non_null(strstr(empty, "\"peers\":[],\"groups\":[],\"verdicts\":[],\"calls\":[],\"more_calls\":true}\n"));
 }
@@ -457,6 +466,50 @@ TEST(pages_that_do_not_fit)
         pccl_print_fini(&print);
         assert_int_equal(memory.live_blocks, 0);
     }
+}
+
+/* Returns false if the answer is lost. */
+static bool write_changes(struct pccl_changes *changes, const struct pccl_figures *f, uint64_t since,
+                          struct pccl_print *print)
+{
+    uint32_t at = 0;
+    if (!pccl_changes_begin(changes, f, since))
+        return false;
+    while (pccl_changes_next(changes, f, &at, print))
+        ;
+    return !print->failed;
+}
+
+/* With every allocation failing in turn the answer is lost as a whole, nothing leaks, and the next one is complete. */
+TEST(changes_without_memory)
+{
+    uint32_t lost = 0;
+    for (uint64_t fail_at = 1;; fail_at++) {
+        struct test_memory memory = fresh_memory(), own = fresh_memory();
+        memory.memory.context = &memory;
+        own.memory.context = &own;
+        memory.fail_at = fail_at;
+        struct pccl_figures f = figures();
+        struct pccl_changes changes = {0};
+        struct pccl_print print, again;
+        pccl_changes_init(&changes, &memory.memory, 5);
+        pccl_print_init(&print, &own.memory, PCCL_PAGE_BYTES_MAX);
+        pccl_print_init(&again, &own.memory, PCCL_PAGE_BYTES_MAX);
+        bool good = write_changes(&changes, &f, 0, &print);
+        lost += !good;
+        memory.fail_at = 0;
+        assert_int_equal(good, memory.failures == 0);
+        assert_true(write_changes(&changes, &f, 0, &again));
+        assert_memory_equal(again.bytes, "{\"since\":\"0\",\"revision\":\"5.2\",\"head\":{\"program\":", 48);
+        assert_true(!good || again.length == print.length);
+        pccl_print_fini(&print);
+        pccl_print_fini(&again);
+        pccl_changes_fini(&changes);
+        assert_int_equal(memory.live_blocks, 0);
+        if (good)
+            break;
+    }
+    assert_true(lost > 10);
 }
 
 /* ---- a real machine ---- */
