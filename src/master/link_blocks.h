@@ -11,7 +11,7 @@
 enum { PCCL_LINK_BLOCKS = 32, PCCL_LINK_BLOCKS_VISITS = 16384 };
 
 struct pccl_link_block {
-    uint64_t rate;      /* rate of the slowest link that is known and reachable; 0 if there is none */
+    uint64_t rate;      /* rate of the slowest link that is known and reachable; 0 if no link is */
     uint32_t rtt_us;    /* round trip of that link; 0 if unknown */
     uint32_t known;     /* number of links with a known rate, or known to be unreachable */
     uint32_t unreached; /* number of unreachable links */

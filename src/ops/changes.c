@@ -93,7 +93,8 @@ static bool next_field(const char **at, struct field *field)
 
 static bool is_called(const struct field *field, const char *name)
 {
-    return field->key_length == strlen(name) && memcmp(field->key, name, field->key_length) == 0;
+    return field->key_length == pccl_string_length(name, PCCL_CHANGES_KEY_BYTES) &&
+           memcmp(field->key, name, field->key_length) == 0;
 }
 
 static uint64_t hash_of(const void *bytes, size_t length)
@@ -228,6 +229,10 @@ static void put_peer(struct pccl_changes *changes, uint32_t index)
 
 static void put_head(struct pccl_changes *changes, struct pccl_json *json)
 {
+    const char *from = changes->item.bytes;
+    for (struct field field; next_field(&from, &field);)
+        if (is_called(&field, "uptime_ms"))
+            (void)read_number(field.value, field.value_length, &changes->uptime_ms);
     stamp_fields(changes, &changes->head_keys, &changes->head);
     pccl_json_open(json, NULL, '{');
     put_revision(changes, "since", changes->since, json);
@@ -243,17 +248,18 @@ static void put_head(struct pccl_changes *changes, struct pccl_json *json)
     pccl_json_close(json, '}');
 }
 
-static void open_list(const char *name, struct pccl_stamped_list *list, struct pccl_json *json)
+static void open_list(const struct pccl_figures *figures, enum pccl_page_part part, struct pccl_stamped_list *list,
+                      struct pccl_json *json)
 {
     json->comma = true;
-    pccl_json_open(json, name, '{');
+    pccl_json_open(json, pccl_page_list(figures, part).name, '{');
     pccl_json_number(json, "count", list->count);
     pccl_json_open(json, "set", '[');
     list->is_open = true;
 }
 
-static void put_list_item(struct pccl_changes *changes, enum pccl_page_part part, uint32_t index,
-                          struct pccl_json *json)
+static void put_list_item(struct pccl_changes *changes, const struct pccl_figures *figures, enum pccl_page_part part,
+                          uint32_t index, struct pccl_json *json)
 {
     struct pccl_stamped_list *list = &changes->lists[part];
     const char *at = changes->item.bytes;
@@ -264,7 +270,7 @@ static void put_list_item(struct pccl_changes *changes, enum pccl_page_part part
     if (list->items[index].revision > changes->since) {
         json->comma = list->is_open;
         if (!list->is_open)
-            open_list(pccl_page_list_name(part), list, json);
+            open_list(figures, part, list, json);
         pccl_json_begin_line(json);
         pccl_json_open(json, NULL, '[');
         pccl_json_number(json, NULL, index);
@@ -317,13 +323,13 @@ static void put_peers(struct pccl_changes *changes, struct pccl_json *json)
 }
 
 /* Ends the answer: lists that only became shorter, and the peers. */
-static void put_tail(struct pccl_changes *changes, struct pccl_json *json)
+static void put_tail(struct pccl_changes *changes, const struct pccl_figures *figures, struct pccl_json *json)
 {
     for (enum pccl_page_part part = 0; part < PCCL_PAGE_TAIL; part++) {
         struct pccl_stamped_list *list = &changes->lists[part];
         if (part == PCCL_PAGE_HEAD || part == PCCL_PAGE_PEER || list->is_open || list->resized <= changes->since)
             continue;
-        open_list(pccl_page_list_name(part), list, json);
+        open_list(figures, part, list, json);
         pccl_print_add(json->print, "]}");
     }
     put_peers(changes, json);
@@ -424,11 +430,11 @@ bool pccl_changes_begin(struct pccl_changes *changes, const struct pccl_figures 
 {
     changes->revision++;
     changes->since = since;
-    changes->uptime_ms = pccl_page_uptime_ms(figures);
     clear_texts(changes);
     bool good = match_peers(changes, figures);
     for (enum pccl_page_part part = 0; good && part < PCCL_PAGE_TAIL; part++)
-        good = part == PCCL_PAGE_PEER || match_list(changes, &changes->lists[part], pccl_page_count(figures, part));
+        good =
+            part == PCCL_PAGE_PEER || match_list(changes, &changes->lists[part], pccl_page_list(figures, part).count);
     return good;
 }
 
@@ -440,7 +446,7 @@ bool pccl_changes_next(struct pccl_changes *changes, const struct pccl_figures *
     struct pccl_json writer = {.print = print, .depth = part == PCCL_PAGE_HEAD ? 0 : 1, .comma = index > 0};
     (*at)++;
     if (part == PCCL_PAGE_TAIL) {
-        put_tail(changes, &writer);
+        put_tail(changes, figures, &writer);
         return false;
     }
     changes->item.length = 0;
@@ -452,6 +458,6 @@ bool pccl_changes_next(struct pccl_changes *changes, const struct pccl_figures *
     else if (part == PCCL_PAGE_PEER)
         put_peer(changes, index);
     else
-        put_list_item(changes, part, index, &writer);
+        put_list_item(changes, figures, part, index, &writer);
     return true;
 }

@@ -2,7 +2,7 @@
  * The status of a run as changes since an earlier answer, for a page that asks once a second: at 1,000 peers a tenth of
  * the bytes of /status.json. Works on the text of that page, item by item: each field of the head and of a peer, and
  * each item of another list, has a stamp with the hash of its text and the revision in which it last changed. An answer
- * contains what has changed after the client's revision, so it depends on no other client, and any client may skip
+ * contains the changes after the client's revision, so it depends on no other client, and any client may skip
  * answers. docs/guide/metrics.md describes the format.
  *
  * Ages (last_word_ms, told_ms, since_ms) count as changed only if their beginning has changed, because they grow as

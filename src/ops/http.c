@@ -183,7 +183,7 @@ enum pccl_http_reading pccl_http_read(const char *bytes, size_t length, struct p
 bool pccl_http_parameter(const struct pccl_http_request *request, const char *name, struct pccl_http_value *value)
 {
     const char *at = request->query.bytes, *end = at + request->query.length;
-    size_t length = strlen(name);
+    size_t length = pccl_string_length(name, request->query.length);
     while (at < end) {
         const char *stop = memchr(at, '&', (size_t)(end - at));
         stop = stop != NULL ? stop : end;

@@ -12,36 +12,27 @@ static const char *const standings[] = {[PCCL_STANDING_MEMBER] = "member",
 static const char *const ways[] = {
     [PCCL_WAY_NONE] = NULL, [PCCL_WAY_DIRECT] = "direct", [PCCL_WAY_REVERSED] = "reversed"};
 
-uint32_t pccl_page_count(const struct pccl_figures *figures, enum pccl_page_part part)
+struct pccl_page_list pccl_page_list(const struct pccl_figures *f, enum pccl_page_part part)
 {
-    const uint32_t counts[] = {[PCCL_PAGE_HEAD] = 1,
-                               [PCCL_PAGE_REMOVED] = figures->gone_count,
-                               [PCCL_PAGE_ROW] = figures->row_count,
-                               [PCCL_PAGE_BLOCK] = figures->block_count,
-                               [PCCL_PAGE_PEER] = figures->peer_count,
-                               [PCCL_PAGE_GROUP] = figures->group_count,
-                               [PCCL_PAGE_VERDICT] = figures->verdict_count,
-                               [PCCL_PAGE_WAIT] = figures->wait_count,
-                               [PCCL_PAGE_TAIL] = 1};
-    return counts[part];
+    const struct pccl_page_list lists[] = {[PCCL_PAGE_HEAD] = {NULL, 1},
+                                           [PCCL_PAGE_REMOVED] = {"gone", f->gone_count},
+                                           [PCCL_PAGE_ROW] = {"links", f->row_count},
+                                           [PCCL_PAGE_BLOCK] = {"link_blocks", f->block_count},
+                                           [PCCL_PAGE_PEER] = {"peers", f->peer_count},
+                                           [PCCL_PAGE_GROUP] = {"groups", f->group_count},
+                                           [PCCL_PAGE_VERDICT] = {"verdicts", f->verdict_count},
+                                           [PCCL_PAGE_WAIT] = {"calls", f->wait_count},
+                                           [PCCL_PAGE_TAIL] = {NULL, 1}};
+    return lists[part];
 }
 
 enum pccl_page_part pccl_page_part(const struct pccl_figures *figures, uint32_t at, uint32_t *index)
 {
     enum pccl_page_part part = PCCL_PAGE_HEAD;
-    for (; part < PCCL_PAGE_TAIL && at >= pccl_page_count(figures, part); part++)
-        at -= pccl_page_count(figures, part);
+    for (; part < PCCL_PAGE_TAIL && at >= pccl_page_list(figures, part).count; part++)
+        at -= pccl_page_list(figures, part).count;
     *index = at;
     return part;
-}
-
-const char *pccl_page_list_name(enum pccl_page_part part)
-{
-    static const char *const names[] = {
-        [PCCL_PAGE_REMOVED] = "gone", [PCCL_PAGE_ROW] = "links",    [PCCL_PAGE_BLOCK] = "link_blocks",
-        [PCCL_PAGE_PEER] = "peers",   [PCCL_PAGE_GROUP] = "groups", [PCCL_PAGE_VERDICT] = "verdicts",
-        [PCCL_PAGE_WAIT] = "calls",   [PCCL_PAGE_TAIL] = NULL};
-    return names[part];
 }
 
 static const struct pccl_peer_figure *find_peer(const struct pccl_figures *figures, const struct pccl_id *id)
@@ -144,8 +135,6 @@ static uint64_t age_ms(const struct pccl_figures *f, uint64_t age_us)
     return f->now_us / 1000 - (f->now_us - pccl_min_u64(f->now_us, age_us)) / 1000;
 }
 
-uint64_t pccl_page_uptime_ms(const struct pccl_figures *f) { return age_ms(f, f->uptime_us); }
-
 static void json_gone(const struct pccl_figures *f, const struct pccl_removed_figure *gone, struct pccl_json *json)
 {
     pccl_json_open(json, NULL, '{');
@@ -162,7 +151,7 @@ static void json_head(const struct pccl_figures *f, struct pccl_json *json)
     pccl_json_string(json, "program", "pccl-master");
     pccl_json_string(json, "version", f->driver.version);
     pccl_json_number(json, "protocol", PCCL_PROTOCOL_VERSION);
-    pccl_json_number(json, "uptime_ms", pccl_page_uptime_ms(f));
+    pccl_json_number(json, "uptime_ms", age_ms(f, f->uptime_us));
     put_id_or_null(json, "run", &f->lineage);
     put_epoch(json, "epoch", &f->epoch);
     pccl_json_bool(json, "takes_commands", f->driver.takes_commands);
@@ -404,8 +393,8 @@ static void json_next_list(const struct pccl_figures *f, uint32_t at, struct pcc
         if (at == begin && part > PCCL_PAGE_HEAD + 1)
             pccl_json_close(json, ']');
         if (at == begin)
-            pccl_json_open(json, pccl_page_list_name(part), '[');
-        begin += pccl_page_count(f, part);
+            pccl_json_open(json, pccl_page_list(f, part).name, '[');
+        begin += pccl_page_list(f, part).count;
     }
 }
 

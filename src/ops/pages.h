@@ -31,14 +31,14 @@ enum pccl_page_part {
 
 /* Returns the kind of item number `at`. *index is its index among the items of this kind. */
 enum pccl_page_part pccl_page_part(const struct pccl_figures *figures, uint32_t at, uint32_t *index);
-/* Returns the number of items of a kind. */
-uint32_t pccl_page_count(const struct pccl_figures *figures, enum pccl_page_part part);
-/* Returns the key of the list of items of this kind; NULL for HEAD and TAIL. */
-const char *pccl_page_list_name(enum pccl_page_part part);
+struct pccl_page_list {
+    const char *name; /* NULL for HEAD and TAIL */
+    uint32_t count;
+};
+/* Returns the list of the items of a kind. */
+struct pccl_page_list pccl_page_list(const struct pccl_figures *figures, enum pccl_page_part part);
 /* Writes one item as an object. HEAD: all keys that are not lists of items. TAIL is not allowed. */
 void pccl_page_item(const struct pccl_figures *figures, enum pccl_page_part part, uint32_t index,
                     struct pccl_print *print);
-/* Time since the start of the master. */
-uint64_t pccl_page_uptime_ms(const struct pccl_figures *figures);
 
 #endif

@@ -59,7 +59,7 @@ class Client:
         self.revision = answer["revision"]
 
     def status(self):
-        """Returns a copy of what /status.json contains."""
+        """Returns a copy of the state, with the keys of /status.json."""
         return copy.deepcopy({**self.head, **self.lists, "peers": list(self.peers.values())})
 
 

@@ -27,8 +27,10 @@ enum {
     SILENT_US = 5000000,
     DAY_US = 86400, /* seconds, for the uptime at the start */
     GONE = 3,
+    ALL = 1000000, /* of a million */
 };
 
+static const char gone_words[] = "its control connection broke, and its process is gone (reported by 2 peers)";
 static struct pccl_prng prng;
 static struct pccl_peer_figure *peers;
 static uint64_t received_us[PCCL_PEERS_MAX], trained_us[PCCL_PEERS_MAX];
@@ -81,12 +83,15 @@ static void invent_peer(struct pccl_peer_figure *peer, uint32_t index)
     trained_us[index] = run.now_us - below(STEP_US);
 }
 
+/* Returns true for a peer that sends nothing. */
+static bool is_lost(uint32_t index) { return index == 7 || peers[index].place.state == PCCL_PLACE_DISCONNECTED; }
+
 /* Takes new figures of the links of some peers. */
 static void measure(uint32_t per_million)
 {
     uint32_t count = run.peer_count;
     for (uint32_t i = 0; i < count; i++) {
-        if (!chance(per_million))
+        if ((i == count / 2 && per_million < ALL) || !chance(per_million))
             continue;
         uint32_t here = site_of(i), next = site_of((i + 1) % count);
         peers[i].predicted = rate_between(here, next);
@@ -144,7 +149,7 @@ static void take_step(void)
     double base = 2.1 + 60.0 / (double)(step_number - 83900);
     for (uint32_t i = 0; i < run.peer_count; i++) {
         struct pccl_peer_figure *peer = &peers[i];
-        if (peer->standing != PCCL_STANDING_MEMBER || i == 7 || chance(3000))
+        if (peer->standing != PCCL_STANDING_MEMBER || is_lost(i) || chance(3000))
             continue;
         received_us[i] = trained_us[i] = run.now_us - below(400000);
         peer->training_us = 0;
@@ -167,7 +172,7 @@ static void pass(uint64_t ms)
         run.now_us = pccl_min_u64(end_us, run.now_us + 100000);
         run.uptime_us = run.now_us - 1000000;
         for (uint32_t i = 0; i < run.peer_count; i++)
-            if (i != 7 && run.now_us - received_us[i] > HEARTBEAT_US)
+            if (!is_lost(i) && run.now_us - received_us[i] > HEARTBEAT_US)
                 received_us[i] = run.now_us - below(100000);
         if (run.now_us >= stepped_us + STEP_US)
             take_step();
@@ -187,7 +192,11 @@ static void add_verdict(enum pccl_verdict_class class, uint32_t peer, uint32_t o
     *verdict = (struct pccl_verdict_figure){
         .entry = {.class = class, .peer = peers[peer].id, .finding = finding, .number = 1 + run.tally.verdicts[0]++}};
     verdict->entry.since_us = run.now_us - below(90000000);
-    if (class == PCCL_VERDICT_SLOW_LINK) {
+    if (class == PCCL_VERDICT_SLOW_COMPUTATION) {
+        pccl_text_format(&verdict->entry.evidence,
+                         "it enters operations 610 ms after the others (median of 32 operations, each of 1.7 s)");
+        pccl_text_format(&verdict->entry.action, "none");
+    } else if (class == PCCL_VERDICT_SLOW_LINK) {
         verdict->entry.other = peers[other].id;
         pccl_text_format(&verdict->entry.evidence,
                          "11.4 MB/s while it usually carries 246 MB/s; reported by peer %s '%s' and peer %s '%s'",
@@ -275,39 +284,36 @@ static void churn(void)
 /* The faults that the pictures show. */
 static void set_faults(void)
 {
-    uint32_t count = run.peer_count;
+    uint32_t count = run.peer_count, middle = count / 2;
+    peers[middle].achieved = peers[middle].rate = 11400000;
+    if (run.row_count > 0)
+        links[middle * count + middle + 1].rate = 11400000;
     if (count > 60) {
         memcpy(peers[12].name, "<b>nobody</b>&amp;", sizeof "<b>nobody</b>&amp;");
         peers[41].place.state = PCCL_PLACE_DISCONNECTED;
-        peers[count - 1].standing = peers[count - 2].standing = PCCL_STANDING_NEWCOMER;
-        peers[count - 2].training_us = peers[count - 1].training_us = UINT64_MAX;
+        received_us[41] = run.now_us - 4200000;
         peers[20].draining = true;
         add_verdict(PCCL_VERDICT_SLOW_COMPUTATION, count / 3, 2, true);
+        for (uint32_t i = count - 2; i < count; i++) {
+            peers[i].standing = PCCL_STANDING_NEWCOMER;
+            peers[i].training_us = UINT64_MAX;
+        }
+        run.counts.members -= 2;
+        run.counts.pending = 2;
+        groups[0].members -= 2;
+        run.gone[0] = (struct pccl_removed_figure){.id = pccl_prng_id(&prng), .name = "sin-gpu-400"};
+        run.gone[0].since_us = 184000000;
+        pccl_text_format(&run.gone[0].reason, "%s", gone_words);
+        run.gone_count = 1;
     }
-    add_verdict(PCCL_VERDICT_SLOW_LINK, count / 2, count / 2 + 1, false);
+    add_verdict(PCCL_VERDICT_SLOW_LINK, middle, middle + 1, false);
     if (count > 7) {
         received_us[7] = run.now_us - 9100000;
         add_verdict(PCCL_VERDICT_NOT_ENTERED, 7, 2, false);
     }
     set_ages();
-    add_call(count > 60 ? 3 : 1);
-    run.peer_count -= count > 4;
-    remove_peer(run.peer_count - 1);
-    run.peer_count = count;
-    run.gone_count = count > 60 ? 1 : 0;
-    invent_peer(&peers[count - 1], count - 1);
-    if (count > 4)
-        invent_peer(&peers[count - 2], count - 2);
-    run.gone[0].since_us = 184000000;
-    run.counts.members = count;
-    run.counts.pending = 0;
-    for (uint32_t i = 0; count > 60 && i < 2; i++) {
-        peers[count - 1 - i].standing = PCCL_STANDING_NEWCOMER;
-        peers[count - 1 - i].training_us = UINT64_MAX;
-        run.counts.members--;
-        run.counts.pending++;
-    }
-    set_ages();
+    if (count > 3)
+        add_call(count > 60 ? 3 : 1);
 }
 
 static void begin(uint32_t count, uint64_t seed)
@@ -335,7 +341,7 @@ static void begin(uint32_t count, uint64_t seed)
     groups[1] = (struct pccl_group_figure){.number = 1};
     stepped_us = run.now_us;
     arrange_links();
-    measure(1000000);
+    measure(ALL);
     pass(900000); /* ten minutes of bars, and more steps than are kept */
     if (count > 1)
         set_faults();
@@ -349,6 +355,15 @@ static void answer(const char *bytes, size_t length)
     (void)fflush(stdout);
 }
 
+/* Answers with the text, and frees it. */
+static void finish(struct pccl_print *print)
+{
+    if (print->failed)
+        abort();
+    answer(print->bytes, print->length);
+    pccl_print_fini(print);
+}
+
 static void answer_full(void)
 {
     struct pccl_print print;
@@ -356,10 +371,7 @@ static void answer_full(void)
     pccl_print_init(&print, pccl_heap(), PCCL_PAGE_BYTES_MAX);
     while (pccl_page_json(&run, &at, &print))
         ;
-    if (print.failed)
-        abort();
-    answer(print.bytes, print.length);
-    pccl_print_fini(&print);
+    finish(&print);
 }
 
 static void answer_since(const char *text)
@@ -376,10 +388,7 @@ static void answer_since(const char *text)
         abort();
     while (pccl_changes_next(&changes, &run, &at, &print))
         ;
-    if (print.failed)
-        abort();
-    answer(print.bytes, print.length);
-    pccl_print_fini(&print);
+    finish(&print);
 }
 
 int main(int argc, char **argv)

@@ -22,7 +22,7 @@ def same(client, full, words):
 
 
 def test_sums(_run):
-    """Clients that skip any answers, and one that begins late, know the same as /status.json, while peers, calls,
+    """The sums of answers equal /status.json, for clients that skip answers or begin late, while peers, calls,
     verdicts, groups and fields come and go and the writer forgets what it has sent."""
     seed = 1
     dice = random.Random(seed)
@@ -43,7 +43,7 @@ def test_sums(_run):
 
 
 def test_sizes(_run):
-    """A busy run of 1,000 peers takes at most 40 kB in a second; a run in which nothing happens takes nearly nothing."""
+    """At 1,000 busy peers an answer has at most 40 kB for a second, and without changes less than 400 bytes."""
     invented = Invented(1000, 3)
     client = Client()
     whole = invented.does("since 0")

@@ -298,7 +298,7 @@ def test_changes_of_a_run(run):
 
 
 def test_changes_for_many(run):
-    """Readers with different revisions at once all get what they need."""
+    """Readers with different revisions at once receive all changes."""
     start(run)
     run.join(2)
     clients = [Client() for _ in range(8)]

@@ -1,16 +1,22 @@
 """The master's page in a real browser (Chromium, headless): a run with a slow link, a stopped peer, a killed peer and a
 join."""
 
+import base64
+import http.server
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import urllib.parse
 
 import harness
 from certificates import Authority
+from changes import Invented
 from harness import SUCCESS, check, equal, poll
 from loops import start_loop
 from namespaces import need_root
@@ -52,7 +58,7 @@ class Browser:
     def parts(self):
         """Returns the text of each part of the page after its scripts have run."""
         page = self._look("--dump-dom")
-        found = re.findall(r'<(section|span) id="(\w+)"(.*?)</\1>(?=\s*<(?:section|span|/main|/header))', page, re.S)
+        found = re.findall(r'<(section|span) id="(\w+)"(.*?)</\1>(?=\s*<(?:section|div|span|/main|/header))', page, re.S)
         return {name: re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", "<" + words)) for _, name, words in found}
 
     def shows(self, **wanted):
@@ -88,7 +94,8 @@ class Visitor:
         self.into, answers = os.pipe()
         give = f'exec "$@" 3<&{theirs} 4>&{answers}'  # some other shells support no descriptor above 9
         command = ["bash", "-c", give, "bash", program, "--headless=new", "--no-sandbox"]
-        command += ["--disable-gpu", "--ignore-certificate-errors", f"--user-data-dir={home}/profile"]
+        command += ["--disable-gpu", "--hide-scrollbars", "--ignore-certificate-errors"]
+        command += [f"--user-data-dir={home}/profile"]
         self.process = subprocess.Popen(
             [*command, "--remote-debugging-pipe", url],
             pass_fds=(theirs, answers),
@@ -110,7 +117,7 @@ class Visitor:
     def _ask(self, method, **parameters):
         self.asked += 1
         question = {"id": self.asked, "method": method, "params": parameters}
-        if method.startswith("Runtime"):
+        if not method.startswith("Target"):
             question["sessionId"] = self.session
         os.write(self.out, json.dumps(question).encode() + b"\0")
         while True:
@@ -129,18 +136,78 @@ class Visitor:
 
     def sees(self, part, words):
         def found():
-            return re.search(words, self.does(f"document.getElementById('{part}')?.innerText") or "")
+            return re.search(words, self.does(f"document.getElementById('{part}')?.innerText") or "", re.S)
 
         poll(found, f"'{words}' in the part {part}")
+
+    def resizes(self, width, height, scheme, scale=1):
+        """Shows the page in a window of this size, on a phone if it is narrow, in this color scheme."""
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 500}
+        self._ask("Emulation.setDeviceMetricsOverride", **size)
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self._ask("Emulation.setEmulatedMedia", features=[feature])
+
+    def takes(self, path):
+        """Takes a picture of the whole page."""
+        answer = self._ask("Page.captureScreenshot", captureBeyondViewport=True)
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(answer["data"]))
+
+    def presses(self, key):
+        for kind in ("keyDown", "keyUp"):
+            text = {"text": key} if len(key) == 1 and kind == "keyDown" else {}
+            self._ask("Input.dispatchKeyEvent", type=kind, key=key, **text)
+
+    def types_text(self, text):
+        self._ask("Input.insertText", text=text)
 
     def types(self, token):
         self.does(f"document.getElementById('token').value = '{token}'; document.querySelector('form').requestSubmit()")
 
     def leave(self):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.out)
-        os.close(self.into)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+            os.close(self.out)
+            os.close(self.into)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves the page for a run that is invented, and lets a second pass in the run with each answer."""
+
+    page = pathlib.Path(__file__).resolve().parents[2] / "src/ops/dashboard.html"
+
+    def __init__(self, run, peers):
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.invented, self.lock, self.silent, self.passes = Invented(peers, 1), threading.Lock(), False, True
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        run.at_exit += [self.shutdown, self.invented.end]
+
+    def answer(self, path):
+        """Returns (content type, bytes)."""
+        target = urllib.parse.urlsplit(path)
+        if target.path == "/":
+            return "text/html; charset=utf-8", self.page.read_bytes()
+        with self.lock:
+            if self.passes:
+                self.invented.does("run 1000")
+            return "application/json", self.invented.does("since " + urllib.parse.parse_qs(target.query)["since"][0])
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):  # pylint: disable=invalid-name
+        if self.server.silent:
+            self.send_error(503)
+            return
+        kind, body = self.server.answer(self.path)
+        self.send_response(400 if body == b"invalid" else 200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format, *args):  # pylint: disable=redefined-builtin
+        pass
 
 
 def token(run, role):
@@ -232,7 +299,7 @@ def test_slow_browser(run):
     calls = [peer.start("reduce", 9, 1000, "f32", "sum", "rand:1") for peer in peers if peer is not peers[3]]
     peers[0].until_waiting()
 
-    browser.shows(calls="4 of 5 entered.* trainer-3 is silent")
+    browser.shows(calls="4 of 5 entered.* trainer-3 \\(silent\\)", problems="not entered: trainer-3|trainer-3 is silent")
     browser.picture("stands-light", LIGHT)
     browser.picture("stands-dark", DARK)
     peers[3].kill()
@@ -244,16 +311,150 @@ def test_slow_browser(run):
     newcomer = run.peer(name="trainer-5", prefix=wan.prefix(6), where_ms=200)
     newcomer.create(run.address, name=newcomer.name)
     connect = newcomer.start("connect")
-    browser.shows(peers="trainer-5 [0-9a-f]{8} newcomer")
+    browser.shows(peers="trainer-5 [0-9a-f]{8} . newcomer")
     for call in [peer.start("admit") for peer in peers]:
         call.wait(rc=SUCCESS)
     connect.wait(rc=SUCCESS)
     peers.append(newcomer)
     loops = [start_loop(peer, bit) for bit, peer in enumerate(peers)]
     poll(lambda: all(loop.steps for loop in loops), "the first steps")
-    parts = browser.shows(peers="trainer-5 [0-9a-f]{8} (working|waiting)")
+    parts = browser.shows(peers="trainer-5 [0-9a-f]{8} . (working|waiting|slow)")
     check("newcomer" not in parts["peers"], f"peers: {parts}")
     browser.picture("dark", DARK)
+
+
+# Names the elements that are wider than the section around them.
+OVERLAPPING = """[...document.querySelectorAll('section *')].filter(e => e.getClientRects().length &&
+e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right + 1)
+.map(e => e.tagName + ' ' + e.closest('section').id + ' ' + e.textContent.slice(0, 40)).join('; ')"""
+
+
+def pictures(visitor, size, folder):
+    """Takes pictures of the page, wide and on a phone, light and dark. Nothing may be wider than the window."""
+    for width, height in ((1400, 1000), (390, 844)):
+        for scheme in ("light", "dark"):
+            visitor.resizes(width, height, scheme)
+            visitor.does("scrollTo(0, 0); draw()")
+            wide = visitor.does("document.scrollingElement.scrollWidth")
+            words = f"{size} peers: the page is {wide} px wide in a window of {width} px"
+            check(wide <= width, f"{words}: {visitor.does(OVERLAPPING)}")
+            equal(visitor.does(OVERLAPPING), "", f"{size} peers, {width} px: elements that leave their section")
+            path = os.path.join(folder, f"{size}-{scheme}-{width}.png")
+            visitor.takes(path)
+            check(os.path.getsize(path) > 20000, f"{path} is nearly empty")
+
+
+def shown(visitor, part):
+    return re.sub(r"\s+", " ", visitor.does(f"document.getElementById('{part}').innerText"))
+
+
+def works_the_table(visitor):
+    """Sorts, filters, turns pages and selects, with the keys as well."""
+    first = "document.querySelector('#list tbody tr').innerText"
+    check("fra-gpu-007" in visitor.does(first), f"the worst is first: {visitor.does(first)}")
+    visitor.does("document.querySelector('[data-key=\"peer\"]').click()")
+    check("<b>nobody</b>&amp;" in visitor.does(first), f"a name is text: {visitor.does(first)}")
+    equal(visitor.does("document.querySelectorAll('b').length && [...document.querySelectorAll('b')]"
+                       ".filter(b => b.textContent === 'nobody').length"), 0, "elements made of a name")
+    visitor.does("document.querySelector('[data-key=\"peer\"]').click()")
+    check("sin-gpu" in visitor.does(first), f"descending: {visitor.does(first)}")
+    check("1 to 25 of" in shown(visitor, "pages"), shown(visitor, "pages"))
+    visitor.presses("n")
+    check("26 to 50 of" in shown(visitor, "pages"), shown(visitor, "pages"))
+    visitor.presses("p")
+    visitor.presses("/")
+    visitor.types_text("ams-gpu-014")
+    equal(visitor.does("document.querySelectorAll('#list tbody tr').length"), 1, "peers of this name")
+    visitor.does("document.querySelector('#list tbody tr').click()")
+    check("next in the ring ams-gpu-015" in shown(visitor, "detail"), shown(visitor, "detail"))
+    visitor.presses("Escape")
+    check(visitor.does("document.getElementById('detail').hidden && filter === ''"), "Esc")
+    visitor.does("document.querySelector('[data-level=\"slow\"]').click()")
+    equal(visitor.does("document.querySelectorAll('#list tbody tr').length"), 3, "slow peers")
+    check("working" not in shown(visitor, "list"), "a peer with a verdict is shown as sound")
+    visitor.does("document.activeElement.blur()")
+    visitor.presses("Escape")
+    visitor.does("document.querySelector('#grid button').focus()")
+    visitor.presses("ArrowRight")
+    check("fra-gpu-001: working" in shown(visitor, "hint"), shown(visitor, "hint"))
+
+
+def loses_the_master(visitor, server):
+    """The page says since when there is no answer, and continues when the master is back with another history."""
+    server.silent = True
+    visitor.sees("state", "does not answer since [0-9:]{8}")
+    visitor.sees("problems", "The master does not answer.*No answer since [0-9:]{8}")
+    with server.lock:
+        server.invented.does("forget")
+        server.invented.does("churn")
+    server.silent = False
+    visitor.sees("state", "^live")
+    check("does not answer" not in shown(visitor, "problems"), shown(visitor, "problems"))
+    visitor.does("known.revision = 'nonsense'; 0")  # refused, and the page begins again
+    visitor.sees("state", "^live")
+    poll(lambda: visitor.does("known.revision") not in ("nonsense", None), "a new beginning")
+
+
+def agrees(visitor, server):
+    """The page has the same state as the master."""
+    with server.lock:
+        server.passes = False
+    visitor.does("poll().then(() => { window.over = known.revision; }); 0")
+    poll(lambda: visitor.does("window.over"), "an answer")
+    mine = json.loads(visitor.does("JSON.stringify({...known.head, ...known.lists, peers: [...known.peers.values()]})"))
+    full = server.invented.full()
+    for peer in mine["peers"]:
+        for key in ("level", "word"):
+            del peer[key]
+    equal(sorted(mine), sorted(full), "keys")
+    for key, value in full.items():
+        check(mine[key] == value, f"{key} differs")
+    with server.lock:
+        server.passes = True
+
+
+def update_ms(visitor):
+    """Returns the median of 20 updates: an answer about a second is added, and all parts are drawn and laid out."""
+    visitor.does("""window.taken = []; (async () => { for (let i = 0; i < 20; i++) {
+        const answer = await (await fetch('status.json?since=' + known.revision)).json();
+        const begin = performance.now();
+        apply(answer); draw(); document.body.offsetHeight;
+        window.taken.push(performance.now() - begin);
+    } window.done = true; })(); 0""")
+    poll(lambda: visitor.does("window.done"), "20 updates")
+    return sorted(visitor.does("window.taken"))[10]
+
+
+def test_slow_browser_sizes(run):
+    """The page of invented runs of 5, 66 and 1,000 peers: pictures (E2E_PICTURES keeps them), names as text, states,
+    filter, pages, keys, and a restart of the master."""
+    folder = os.environ.get("E2E_PICTURES") or tempfile.mkdtemp()
+    for size in (5, 66, 1000):
+        server = Server(run, size)
+        visitor = Visitor(run, f"http://127.0.0.1:{server.server_port}/")
+        visitor.sees("state", "live")
+        pictures(visitor, size, folder)
+        visitor.resizes(1400, 1000, "light")
+        for color in ("last seen", "steps behind", "rate to next", "round trip", "state"):
+            visitor.does(f"color = '{color}'; draw(); 0")
+            check(color == "state" or shown(visitor, "grid") != "" or size == 1000, f"no grid by {color}")
+        agrees(visitor, server)
+        if size == 66:
+            works_the_table(visitor)
+            loses_the_master(visitor, server)
+        visitor.leave()
+
+
+def figure_browser_update(run):
+    """Time of an update of the page at 5, 66 and 1,000 peers."""
+    for size in (5, 66, 1000):
+        server = Server(run, size)
+        visitor = Visitor(run, f"http://127.0.0.1:{server.server_port}/")
+        visitor.sees("state", "live")
+        visitor.resizes(1400, 1000, "light")
+        visitor.does("clearTimeout(timer); window.poll = () => {}; 0")
+        harness.figure(f"ms of an update of the page at {size} peers", update_ms(visitor), "ms")
+        visitor.leave()
 
 
 harness.main()

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "ops/changes.h"
+#include "ops/dashboard.h"
 #include "ops/metrics.h"
 #include "ops/pages.h"
 #include "wire/cost.h"
@@ -510,6 +511,11 @@ TEST(changes_without_memory)
             break;
     }
     assert_true(lost > 10);
+}
+
+TEST(the_dashboard_is_small)
+{
+    assert_true(pccl_dashboard_bytes <= 60000);
 }
 
 /* ---- a real machine ---- */
