@@ -392,11 +392,15 @@ static void print_pages(struct world *world)
         longest_s = slice_s > longest_s ? slice_s : longest_s;
     }
     double made_s = cpu_s();
+    static struct pccl_link_blocks blocks;
+    pccl_link_blocks_visit(&blocks, world->master, PCCL_FIGURES_ROWS_MAX);
+    double visited_s = cpu_s();
     pccl_metrics_write(&figures, &metrics);
     printf("peers=%u calls=%u metrics_bytes=%u metrics_ms=%.3f status_bytes=%u status_ms=%.3f copy_ms=%.3f "
-           "longest_slice_ms=%.3f\n",
-           world->count, figures.wait_count, metrics.length, (cpu_s() - made_s) * 1e3, json.length,
-           (made_s - begun_s) * 1e3, (copied_s - begun_s) * 1e3, longest_s * 1e3);
+           "longest_slice_ms=%.3f blocks=%u blocks_ms=%.3f\n",
+           world->count, figures.wait_count, metrics.length, (cpu_s() - visited_s) * 1e3, json.length,
+           (made_s - begun_s) * 1e3, (copied_s - begun_s) * 1e3, longest_s * 1e3, blocks.count,
+           (visited_s - made_s) * 1e3);
     pccl_print_fini(&json);
     pccl_print_fini(&metrics);
     pccl_figures_fini(&figures);

@@ -58,7 +58,9 @@ class Browser:
     def parts(self):
         """Returns the text of each part of the page after its scripts have run."""
         page = self._look("--dump-dom")
-        found = re.findall(r'<(section|span) id="(\w+)"(.*?)</\1>(?=\s*<(?:section|div|span|/main|/header))', page, re.S)
+        found = re.findall(
+            r'<(section|span) id="(\w+)"(.*?)</\1>(?=\s*<(?:section|div|span|/main|/header))', page, re.S
+        )
         return {name: re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", "<" + words)) for _, name, words in found}
 
     def shows(self, **wanted):
@@ -299,7 +301,8 @@ def test_slow_browser(run):
     calls = [peer.start("reduce", 9, 1000, "f32", "sum", "rand:1") for peer in peers if peer is not peers[3]]
     peers[0].until_waiting()
 
-    browser.shows(calls="4 of 5 entered.* trainer-3 \\(silent\\)", problems="not entered: trainer-3|trainer-3 is silent")
+    silent = "not entered: trainer-3|trainer-3 is silent"
+    browser.shows(calls="4 of 5 entered.* trainer-3 \\(silent\\)", problems=silent)
     browser.picture("stands-light", LIGHT)
     browser.picture("stands-dark", DARK)
     peers[3].kill()

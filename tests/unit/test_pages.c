@@ -513,10 +513,7 @@ TEST(changes_without_memory)
     assert_true(lost > 10);
 }
 
-TEST(the_dashboard_is_small)
-{
-    assert_true(pccl_dashboard_bytes <= 60000);
-}
+TEST(the_dashboard_is_small) { assert_true(pccl_dashboard_bytes <= 60000); }
 
 /* ---- a real machine ---- */
 
@@ -583,6 +580,14 @@ TEST(figures_of_a_machine)
     assert_int_equal(f.peers[0].standing, PCCL_STANDING_MEMBER);
     assert_int_equal(f.peers[1].standing, PCCL_STANDING_NEWCOMER);
     assert_int_equal(f.wait_count, 0);
+    static struct pccl_link_blocks blocks;
+    for (int i = 0; i < 3; i++)
+        pccl_link_blocks_visit(&blocks, master, 0); /* a block for the only member, which has no link */
+    assert_int_equal(blocks.count, 1);
+    assert_int_equal(blocks.rows[0].members, 1);
+    assert_int_equal(blocks.rows[0].blocks[0].known, 0);
+    pccl_link_blocks_visit(&blocks, master, 1);
+    assert_int_equal(blocks.count, 0);
     pccl_figures_fini(&f);
     pccl_figures_fini(&f);
     assert_int_equal(memory.live_blocks, 0);
