@@ -22,8 +22,8 @@ def same(client, full, words):
 
 
 def test_sums(_run):
-    """The sums of answers equal /status.json, for clients that skip answers or begin late, while peers, calls, verdicts,
-    groups and fields change and the writer restarts."""
+    """The sums of answers equal /status.json, for clients that skip answers or begin late, while peers, calls,
+    verdicts, groups and fields change and the writer restarts."""
     seed = 1
     dice = random.Random(seed)
     for peers in (1, 3, 40, 70, 300):
