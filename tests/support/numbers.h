@@ -53,19 +53,20 @@ static inline uint64_t top_of(const struct datatype *type)
 
 /*
  * Rounds a value to the nearest of the type, ties to even. Larger values become infinity or, without infinity, the
- * largest number. Each type has one NaN that reductions result in.
+ * largest number. Each type has one NaN that reductions result in. The functions are the
+ * compiler's, since the macros of MinGW convert their argument in one branch.
  */
 static inline uint64_t bits_of_real(const struct datatype *type, double value)
 {
     const int mantissa = (int)type->mantissa_bits, least = 1 - bias_of(type);
     const uint64_t most = type->id == pcclFloat8E4M3FN ? 0x7e : top_of(type);
-    const uint64_t sign = (uint64_t)(signbit(value) != 0) << (type->exponent_bits + type->mantissa_bits);
+    const uint64_t sign = (uint64_t)(__builtin_signbit(value) != 0) << (type->exponent_bits + type->mantissa_bits);
     const float single = (float)value;
     uint64_t native = 0;
     int exponent = 0;
-    if (isnan(value))
+    if (__builtin_isnan(value))
         return type->bytes == 1 ? 0x7f : top_of(type) | UINT64_C(1) << (mantissa - 1);
-    if (isinf(value))
+    if (__builtin_isinf(value))
         return sign | most;
     if (type->bytes >= 4) { /* types of C */
         memcpy(&native, type->bytes == 4 ? (const void *)&single : &value, type->bytes);
@@ -143,9 +144,9 @@ static inline double round_step(const struct datatype *type, double value)
 /* NaN wins, -0 is below +0. */
 static inline double greater_of(double a, double b)
 {
-    if (isnan(a) || isnan(b))
+    if (__builtin_isnan(a) || __builtin_isnan(b))
         return NAN;
-    return a > b || (a == b && !signbit(a)) ? a : b;
+    return a > b || (a == b && !__builtin_signbit(a)) ? a : b;
 }
 
 static inline double reduce_reals(pcclRedOp_t op, double a, double b)
