@@ -754,8 +754,8 @@ def test_power_sgd_sends_or_keeps_all_that_was_trained(address):
 
 
 def test_power_sgd_is_exact_where_the_rank_is_enough(address):
-    """And finds a direction again after losing it. The basis of the round before is nearly orthogonal to the new change,
-    which magnifies rounding errors of the machine's matrix product: these are kept, and sent in the next round."""
+    """And finds a direction again after losing it. The previous basis is nearly orthogonal to the new change, which
+    magnifies rounding errors of the machine's matrix product: they are kept, and sent in the next round."""
     values = [params(0) for _ in range(2)]
     made = start(address, 2, lambda i, comm: PowerSGD(comm, values[i], rank=2, outer=SGD(1.0), min_peers=2))
     support.parallel([one.step for one in made])  # nothing was trained

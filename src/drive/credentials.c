@@ -3,6 +3,7 @@
 #include "os/random.h"
 #include "os/secret_file.h"
 
+#include "log/logger.h"
 #include "net/heap.h"
 
 #include <errno.h>
@@ -386,4 +387,20 @@ void pccl_credentials_end(struct pccl_credentials *credentials)
     pccl_tokens_close(credentials->tokens);
     credentials->keys = credentials->pages = NULL;
     credentials->tokens = NULL;
+}
+
+void pccl_credentials_warn_of_port(const struct pccl_credentials *credentials, const struct pccl_address *addresses,
+                                   uint32_t count, uint16_t port)
+{
+    for (uint32_t i = 0; i < count && !credentials->keys; i++) {
+        if (pccl_address_is_loopback(&addresses[i]))
+            continue;
+        pccl_logger_print(
+            PCCL_LOG_WARN, "master",
+            "port %u accepts connections from other machines without a token: any host that reaches it can join, read "
+            "and change everything. Start the master with --token-file FILE (master_token_file) and peers with "
+            "PCCL_TOKEN_FILE; if only trusted machines can reach it, --insecure (insecure=1) disables this warning",
+            port);
+        return;
+    }
 }

@@ -6,6 +6,7 @@
 #define PCCL_DRIVE_CREDENTIALS_H
 
 #include "config/params.h"
+#include "core/address.h"
 #include "ops/tokens.h"
 #include "net/keys.h"
 
@@ -40,5 +41,11 @@ PCCL_MUST_CHECK enum pccl_status pccl_credentials_reload(struct pccl_credentials
                                                          struct pccl_text *reason);
 /* Frees the keys and tokens, if any. */
 void pccl_credentials_end(struct pccl_credentials *credentials);
+/*
+ * Warns if the master has no keys and other machines can reach one of these addresses, because any of them can then
+ * join the run and read or change its data.
+ */
+void pccl_credentials_warn_of_port(const struct pccl_credentials *credentials, const struct pccl_address *addresses,
+                                   uint32_t count, uint16_t port);
 
 #endif

@@ -57,6 +57,7 @@ struct pccl_master_server {
     uint32_t http_host_count;
     char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* empty: no file */
     struct pccl_web pages;
+    struct pccl_events events;
     uint64_t turned_away;
     struct pccl_credentials credentials; /* owned; without keys, connections are not encrypted */
     struct pccl_control control;
@@ -132,6 +133,14 @@ static void on_accepted(void *owner, struct pccl_connection *connection)
                      .kind = PCCL_MASTER_OPENED, .conn = connection->id, .address = connection->address});
 }
 
+static const struct pccl_log_fields of_refusals = {.cause = PCCL_LOG_CAUSE_REFUSED, .event = PCCL_EVENT_REFUSED};
+
+static void effect_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
+{
+    struct pccl_master_server *server = context;
+    pccl_events_log(&server->events, level, line, fields);
+}
+
 static void step_garbage(struct pccl_master_server *server, const struct pccl_connection *connection,
                          const struct pccl_frame *frame, bool other_build, const struct pccl_text *reason)
 {
@@ -168,8 +177,7 @@ static void on_dropped(void *owner, const struct pccl_address *from, enum pccl_a
     struct pccl_text reason;
     server->turned_away += !refused;
     pccl_text_format(&reason, "%s %s: %s", refused ? "refused" : "dropped", pccl_address_str(from), words[why]);
-    pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
-                             &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
+    effect_log(server, PCCL_LOG_WARN, reason.bytes, &of_refusals);
 }
 
 /*
@@ -190,8 +198,7 @@ static void turn_away(struct pccl_master_server *server, struct pccl_connection 
 {
     struct pccl_text reason;
     pccl_text_format(&reason, "refused %s: no free file descriptor", pccl_address_str(&connection->address));
-    pccl_logger_write_fields(PCCL_LOG_WARN, "master", reason.bytes,
-                             &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_REFUSED});
+    effect_log(server, PCCL_LOG_WARN, reason.bytes, &of_refusals);
     refuse_for_lack_of_descriptors(server, connection);
     server->turned_away++;
     step(server, &(struct pccl_master_event){.kind = PCCL_MASTER_CLOSED, .conn = connection->id, .reason = &reason});
@@ -397,12 +404,6 @@ static void effect_note_run(void *context, const struct pccl_id *lineage)
     pccl_run_file_note(&server->run_file, lineage, pccl_now_us());
 }
 
-static void effect_log(void *context, enum pccl_log_level level, const char *line, const struct pccl_log_fields *fields)
-{
-    (void)context;
-    pccl_logger_write_fields(level, "master", line, fields);
-}
-
 /* ---- the loop ---- */
 
 static void flush_all(struct pccl_master_server *server)
@@ -442,6 +443,8 @@ static void begin_shutdown(struct pccl_master_server *server)
         drop_probe(probe);
     }
     pccl_searches_stop_all(&server->searches);
+    pccl_events_close(&server->events, server->defect ? "master ended because of a defect" : "master ended",
+                      pccl_now_us());
     struct pccl_table_node *node;
     while ((node = pccl_table_first(&server->connections))) {
         struct pccl_connection *connection = PCCL_CONTAINER_OF(node, struct pccl_connection, node);
@@ -565,7 +568,9 @@ static void mark_broken(struct pccl_master_server *server)
 static void thread_main(void *argument)
 {
     struct pccl_master_server *server = argument;
-    if (!pccl_reactor_run(&server->reactor))
+    if (pccl_reactor_run(&server->reactor))
+        pccl_events_end(&server->events);
+    else
         mark_broken(server);
 }
 
@@ -649,6 +654,7 @@ static enum pccl_status listen_for_http(struct pccl_master_server *server, struc
         .http = {.loop = &server->reactor.loop, .hash = &server->hash, .keys = server->credentials.pages},
         .tokens = server->credentials.state[0] ? server->credentials.tokens : NULL,
         .insecure = server->insecure,
+        .events = &server->events,
         .host_name_count = server->http_host_count};
     for (uint32_t i = 0; i < server->http_host_count; i++)
         pages->host_names[i] = server->http_hosts[i].name;
@@ -692,26 +698,6 @@ static enum pccl_status open_state(struct pccl_master_server *server, struct pcc
     return pccl_tokens_begin(credentials->tokens, reason);
 }
 
-/*
- * Warns about a port without encryption that other machines can reach, because any of them can join the run and read or
- * change its data.
- */
-static void warn_if_insecure(const struct pccl_master_server *server, const struct pccl_address *addresses,
-                             uint32_t count, uint16_t port)
-{
-    for (uint32_t i = 0; i < count && !server->credentials.keys && !server->insecure; i++) {
-        if (pccl_address_is_loopback(&addresses[i]))
-            continue;
-        pccl_logger_print(
-            PCCL_LOG_WARN, "master",
-            "port %u accepts connections from other machines without a token: any host that reaches it can join, read "
-            "and change everything. Start the master with --token-file FILE (master_token_file) and peers with "
-            "PCCL_TOKEN_FILE; if only trusted machines can reach it, --insecure (insecure=1) disables this warning",
-            port);
-        return;
-    }
-}
-
 static enum pccl_status listen_all(struct pccl_master_server *server, struct pccl_text *reason)
 {
     for (uint32_t i = 0; i < server->host_count; i++) {
@@ -738,7 +724,8 @@ static enum pccl_status listen_all(struct pccl_master_server *server, struct pcc
         int error = pccl_listener_open(listener, addresses, count, server->hosts[i].port, 1, reason);
         if (error)
             return pccl_errors_of_system(error);
-        warn_if_insecure(server, addresses, count, listener->port);
+        if (!server->insecure)
+            pccl_credentials_warn_of_port(&server->credentials, addresses, count, listener->port);
     }
     return listen_for_http(server, reason);
 }
@@ -752,8 +739,10 @@ static void abandon(struct pccl_master_server *server)
     }
     pccl_web_close(&server->pages);
     pccl_control_close(&server->control);
+    pccl_events_close(&server->events, "master did not start", pccl_now_us());
     uv_close((uv_handle_t *)&server->beat_timer, NULL);
     pccl_reactor_close(&server->reactor);
+    pccl_events_end(&server->events);
     pccl_table_fini(&server->connections);
     if (server->machine)
         pccl_master_destroy(server->machine);
@@ -805,6 +794,8 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
         status = listen_all(server, reason);
     if (status != PCCL_OK)
         goto out;
+    pccl_events_open(&server->events, pccl_heap(), &server->reactor.loop, server->credentials.state, own_version,
+                     pccl_now_us());
     server->machine = pccl_master_create(&server->config, pccl_heap(), &bound, pccl_now_us());
     if (!server->machine) {
         pccl_text_format(reason, "out of memory for a master");

@@ -61,7 +61,8 @@ void pccl_master_command(struct pccl_master *m, const struct pccl_master_event *
     struct pccl_text *words = &event->result->words;
     bool done = event->command == PCCL_COMMAND_OPTIMIZE ? optimize(m, words) : to_peer(m, event, words);
     event->result->done = done;
-    pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, NULL, "operator command: %s", words->bytes);
+    pccl_master_log(m, done ? PCCL_LOG_WARN : PCCL_LOG_INFO, &(struct pccl_log_fields){.event = PCCL_EVENT_COMMAND},
+                    "operator command: %s", words->bytes);
 }
 
 void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote)
@@ -69,8 +70,8 @@ void pccl_master_note_drain(struct pccl_master *m, struct pccl_remote *remote)
     if (remote->draining)
         return;
     remote->draining = remote->drains_itself = true;
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "peer %s requested its drain: it will leave at the next topology update",
-                    pccl_id_str(&remote->id));
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &remote->id, .event = PCCL_EVENT_COMMAND},
+                    "peer %s requested its drain: it will leave at the next topology update", pccl_id_str(&remote->id));
 }
 
 bool pccl_master_has_drained(const struct pccl_master *m)

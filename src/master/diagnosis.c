@@ -135,8 +135,11 @@ static void log_verdict(struct pccl_master *m, const struct pccl_verdict_entry *
         pccl_describe_verdict(&words, (uint8_t)entry->class, &entry->peer, &entry->other, "resolved");
         pccl_text_append(&words, " after %s", pccl_duration_str(m->now_us - entry->since_us));
     }
+    enum pccl_log_event event = entry->finding ? entry->holds ? PCCL_EVENT_FINDING_BEGAN : PCCL_EVENT_FINDING_ENDED
+                                : entry->holds ? PCCL_EVENT_VERDICT_BEGAN
+                                               : PCCL_EVENT_VERDICT_ENDED;
     pccl_master_log(m, entry->holds && !entry->finding ? PCCL_LOG_WARN : PCCL_LOG_INFO,
-                    &(struct pccl_log_fields){.peer = &entry->peer}, "%s", words.bytes);
+                    &(struct pccl_log_fields){.peer = &entry->peer, .event = event}, "%s", words.bytes);
 }
 
 static struct pccl_bytes cut(const struct pccl_text *text)

@@ -98,7 +98,7 @@ static bool pays(struct pccl_master *m, struct pccl_peer_group *group)
     uint64_t stay_us = time_us(delayed->ring_left, was.slowest), anew_us = time_us(delayed->ring_bytes, is.slowest);
     if (stay_us < anew_us + anew_us / 4 + GAIN_US_LEAST)
         return false;
-    pccl_master_log(m, PCCL_LOG_INFO, NULL,
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.event = PCCL_EVENT_REPLANNED},
                     "restarting the operations of group %u on a better ring: expected to take %s instead of another %s",
                     group->number, pccl_duration_str(anew_us), pccl_duration_str(stay_us));
     return true;
@@ -194,7 +194,7 @@ static void leave(struct pccl_master *m, struct pccl_peer_group *group, struct p
     tuning->finding_us = entry->finding ? m->now_us : tuning->finding_us;
     tuning->replans = tuning->unproven = true;
     pccl_master_mark(m, PCCL_STAGE_SEARCHES);
-    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id},
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.peer = &from->id, .event = PCCL_EVENT_RING_SEARCHED},
                     "the link from peer %s to peer %s carries %s, others %s: searching for a better ring",
                     pccl_id_str(&from->id), pccl_id_str(&to->id), pccl_rate_str(entry->rate),
                     pccl_rate_str(entry->usual_rate));

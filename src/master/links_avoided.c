@@ -111,8 +111,9 @@ static void log_avoided(struct pccl_master *m, const struct pccl_remote *from, c
 {
     pccl_text_format(why, "the link from peer %s to peer %s failed and is avoided", pccl_id_str(&from->id),
                      pccl_id_str(&to->id));
-    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes}, "%s",
-                    why->bytes);
+    pccl_master_log(m, PCCL_LOG_WARN,
+                    &(struct pccl_log_fields){.peer = &from->id, .reason = why->bytes, .event = PCCL_EVENT_LINK_FAILED},
+                    "%s", why->bytes);
 }
 
 bool pccl_master_avoid_link(struct pccl_master *m, const struct pccl_remote *from, const struct pccl_remote *to,

@@ -168,8 +168,10 @@ static void give_up_edges_beside(struct pccl_master *m)
         pccl_master_bar_hubs(m, from, to);
         pccl_text_format(&why, "the link from peer %s to peer %s failed: no direct exchange%s", pccl_id_str(&from->id),
                          pccl_id_str(&to->id), pccl_master_is_small(from->group->ring_count) ? "" : " over it");
-        pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes}, "%s",
-                        why.bytes);
+        pccl_master_log(
+            m, PCCL_LOG_WARN,
+            &(struct pccl_log_fields){.peer = &from->id, .reason = why.bytes, .event = PCCL_EVENT_LINK_FAILED}, "%s",
+            why.bytes);
         from->group->changed = any = true;
     }
     if (any)

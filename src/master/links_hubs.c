@@ -126,7 +126,7 @@ void pccl_master_give_up_asked_link(struct pccl_master *m, struct pccl_remote *f
     if (!pccl_master_is_link_of_hub(m, from, to) || pccl_master_exchanges_directly(from, to) ||
         pccl_master_holds_link(from, to))
         return;
-    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id},
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .event = PCCL_EVENT_LINK_FAILED},
                     "cannot open a link from peer %s to peer %s: no direct exchange over it", pccl_id_str(&from->id),
                     pccl_id_str(&to->id));
     pccl_master_bar_hubs(m, from, to);

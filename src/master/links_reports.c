@@ -147,7 +147,9 @@ static void port_is_closed(struct pccl_master *m, struct pccl_remote *remote, bo
     if (!is_first)
         return;
     pccl_master_log(
-        m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER},
+        m, PCCL_LOG_WARN,
+        &(struct pccl_log_fields){
+            .peer = &remote->id, .cause = PCCL_LOG_CAUSE_NEWCOMER, .event = PCCL_EVENT_LINK_FAILED},
         "the master cannot reach the port of peer %s: that peer must dial its links, and if it crashes, this "
         "is detected late",
         pccl_id_str(&remote->id));

@@ -104,8 +104,8 @@ static void shift(uint64_t *time_us, uint64_t by_us)
 /* Extends all timers after a standstill of this process, during which it could not receive messages (PROTOCOL 9.5). */
 static void discount_standstill(struct pccl_master *m, uint64_t gap_us)
 {
-    pccl_master_log(m, PCCL_LOG_WARN, NULL, "the master process was suspended for %s; extending all timers",
-                    pccl_duration_str(gap_us));
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.event = PCCL_EVENT_MASTER_SUSPENDED},
+                    "the master process was suspended for %s; extending all timers", pccl_duration_str(gap_us));
     for (uint32_t i = 0; i < m->remote_count; i++) {
         shift(&m->remotes[i]->received_us, gap_us);
         shift(&m->remotes[i]->attached_us, gap_us);
@@ -413,7 +413,9 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
     struct pccl_stranger *stranger = stranger_of(m, event->conn);
     if (stranger != NULL) {
         pccl_master_log(m, PCCL_LOG_INFO,
-                        &(struct pccl_log_fields){.reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_REFUSED},
+                        &(struct pccl_log_fields){.reason = event->reason->bytes,
+                                                  .cause = PCCL_LOG_CAUSE_REFUSED,
+                                                  .event = PCCL_EVENT_REFUSED},
                         "refused %s: %s", pccl_address_str(&stranger->address), event->reason->bytes);
         pccl_master_refuse(m, event->conn, event->other_build ? PCCL_REFUSAL_VERSION : PCCL_REFUSAL_MALFORMED,
                            event->reason->bytes);
@@ -430,8 +432,10 @@ static void garbage(struct pccl_master *m, const struct pccl_master_event *event
         return;
     }
     pccl_master_log(m, PCCL_LOG_WARN,
-                    &(struct pccl_log_fields){
-                        .peer = &remote->id, .reason = event->reason->bytes, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                    &(struct pccl_log_fields){.peer = &remote->id,
+                                              .reason = event->reason->bytes,
+                                              .cause = PCCL_LOG_CAUSE_MEMBERSHIP,
+                                              .event = PCCL_EVENT_INVALID},
                     "peer %s sent %s: %s", pccl_id_str(&remote->id),
                     event->frame != NULL ? "an invalid message" : "garbage", event->reason->bytes);
     m->effects.close(m->effects.context, event->conn);

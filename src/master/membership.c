@@ -61,7 +61,9 @@ static void start_run(struct pccl_master *m, struct pccl_remote *first)
     group->view = group->firm = m->epoch;
     m->tally.views++;
     group->changed = false;
-    pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s started", pccl_id_str(&m->lineage));
+    pccl_master_log(m, PCCL_LOG_INFO,
+                    &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_MEMBERSHIP, .event = PCCL_EVENT_RUN_STARTED},
+                    "run %s started", pccl_id_str(&m->lineage));
     pccl_master_note_run(m, &m->lineage); /* before the run has a member */
     pccl_master_welcome(m, first);
     pccl_master_advance_stable(m, group);
@@ -146,7 +148,9 @@ bool pccl_master_run_is_over(const struct pccl_master *m, const struct pccl_id *
 void pccl_master_end_run(struct pccl_master *m)
 {
     if (m->founded) {
-        pccl_master_log(m, PCCL_LOG_INFO, &of_membership, "run %s ended", pccl_id_str(&m->lineage));
+        pccl_master_log(m, PCCL_LOG_INFO,
+                        &(struct pccl_log_fields){.cause = PCCL_LOG_CAUSE_MEMBERSHIP, .event = PCCL_EVENT_RUN_ENDED},
+                        "run %s ended", pccl_id_str(&m->lineage));
         if (!m->recovering) /* a recovering master has decided nothing, and a member may still bring the run back */
             m->over[m->over_count++ % PCCL_RUNS_OVER_MAX] = m->lineage;
     }

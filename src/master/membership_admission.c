@@ -31,8 +31,10 @@ void pccl_master_drop_stranger(struct pccl_master *m, struct pccl_stranger *stra
 static void refuse(struct pccl_master *m, struct pccl_stranger *stranger, enum pccl_refusal code, const char *reason)
 {
     pccl_conn conn = stranger->conn;
-    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.reason = reason, .cause = PCCL_LOG_CAUSE_REFUSED},
-                    "refused %s: %s", pccl_address_str(&stranger->address), reason);
+    pccl_master_log(
+        m, PCCL_LOG_INFO,
+        &(struct pccl_log_fields){.reason = reason, .cause = PCCL_LOG_CAUSE_REFUSED, .event = PCCL_EVENT_REFUSED},
+        "refused %s: %s", pccl_address_str(&stranger->address), reason);
     pccl_master_refuse(m, conn, code, reason);
     pccl_master_drop_stranger(m, stranger);
     m->effects.close(m->effects.context, conn);
@@ -357,9 +359,10 @@ static void foreign_member(struct pccl_master *m, struct pccl_stranger *stranger
         refuse(m, stranger, PCCL_REFUSAL_FULL, "the master has too many peers, or not enough memory for another one");
         return;
     }
-    pccl_master_log(m, PCCL_LOG_INFO,
-                    &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-                    "peer %s resumes after the master's restart", pccl_id_str(&remote->id));
+    pccl_master_log(
+        m, PCCL_LOG_INFO,
+        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP, .event = PCCL_EVENT_RESUMED},
+        "peer %s resumes after the master's restart", pccl_id_str(&remote->id));
     accept_peer(m, stranger, remote, PCCL_HELLO_RESUME);
 }
 

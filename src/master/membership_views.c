@@ -184,7 +184,8 @@ void pccl_master_welcome(struct pccl_master *m, struct pccl_remote *remote)
         pccl_master_send_names(m, remote, members, m->member_count);
         pccl_master_send(m, remote, &msg, 0);
         pccl_master_log(m, PCCL_LOG_INFO,
-                        &(struct pccl_log_fields){.peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
+                        &(struct pccl_log_fields){
+                            .peer = &remote->id, .cause = PCCL_LOG_CAUSE_MEMBERSHIP, .event = PCCL_EVENT_JOINED},
                         "peer %s joined: %u members", pccl_id_str(&remote->id), m->member_count);
     }
     pccl_release(&m->memory, members, pccl_max_u64(1, m->member_count) * sizeof *members);
@@ -222,11 +223,12 @@ void pccl_master_send_epoch(struct pccl_master *m, struct pccl_remote *to, struc
 
 static void log_epoch(struct pccl_master *m, uint32_t added, uint32_t removed, const struct pccl_text *why)
 {
-    pccl_master_log(
-        m, PCCL_LOG_INFO,
-        &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL, .cause = PCCL_LOG_CAUSE_MEMBERSHIP},
-        "epoch %u.%" PRIu64 ": %u members, %u added, %u removed", m->epoch.inc, m->epoch.number, m->member_count, added,
-        removed);
+    pccl_master_log(m, PCCL_LOG_INFO,
+                    &(struct pccl_log_fields){.reason = why->length > 0 ? why->bytes : NULL,
+                                              .cause = PCCL_LOG_CAUSE_MEMBERSHIP,
+                                              .event = PCCL_EVENT_EPOCH},
+                    "epoch %u.%" PRIu64 ": %u members, %u added, %u removed", m->epoch.inc, m->epoch.number,
+                    m->member_count, added, removed);
 }
 
 /* ---- effects of a view ---- */

@@ -27,5 +27,7 @@ void pccl_master_log(struct pccl_master *m, enum pccl_log_level level, const str
         all.run = &m->lineage;
     if (all.cause == PCCL_LOG_CAUSE_NONE && level >= PCCL_LOG_INFO && level < PCCL_LOG_ERROR)
         all.cause = PCCL_LOG_CAUSE_RUN;
+    if (all.peer != NULL)
+        all.name = pccl_names_of(&m->names, all.peer);
     m->effects.log(m->effects.context, level, text.bytes, &all);
 }

@@ -39,7 +39,7 @@ bool pccl_master_begin_recovery(struct pccl_master *m, const struct pccl_id *run
     m->recovering_since_us = m->now_us;
     pccl_master_note_run(m, &m->lineage);
     pccl_master_arm(m, m->now_us + m->config.recover_ms * UINT64_C(1000));
-    pccl_master_log(m, PCCL_LOG_INFO, NULL,
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.event = PCCL_EVENT_RECOVERY_BEGAN},
                     "run %s began before this master started: collecting reports from its members",
                     pccl_id_str(&m->lineage));
     return true;

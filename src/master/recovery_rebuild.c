@@ -501,7 +501,7 @@ void pccl_master_conclude_recovery(struct pccl_master *m, struct pccl_report *wi
     for (uint32_t i = 0; i < m->group_count; i++)
         pccl_master_request_subgroup_links(m, m->groups[i]);
     send_recovered(m);
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "run %s continues: %u of %u members", pccl_id_str(&m->lineage),
-                    m->member_count, winning_count);
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.event = PCCL_EVENT_RECOVERY_ENDED},
+                    "run %s continues: %u of %u members", pccl_id_str(&m->lineage), m->member_count, winning_count);
     free_reports(m);
 }

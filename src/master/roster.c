@@ -32,6 +32,22 @@ uint32_t pccl_master_addresses(const struct pccl_remote *remote, struct pccl_add
     return count;
 }
 
+/* Returns the kind of event that a departure is. */
+static enum pccl_log_event event_of(const struct pccl_remote *remote, enum pccl_refusal why)
+{
+    if (remote->state == PCCL_REMOTE_PENDING)
+        return PCCL_EVENT_NEWCOMER_GONE;
+    switch (why) {
+    case PCCL_REFUSAL_LEFT: return PCCL_EVENT_LEFT;
+    case PCCL_REFUSAL_DRAINED: return PCCL_EVENT_DRAINED;
+    case PCCL_REFUSAL_GONE:
+    case PCCL_REFUSAL_SILENT: return PCCL_EVENT_LOST;
+    case PCCL_REFUSAL_SLOW:
+    case PCCL_REFUSAL_OPERATOR: return PCCL_EVENT_EXPELLED;
+    default: return PCCL_EVENT_REMOVED;
+    }
+}
+
 void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum pccl_refusal why, const char *format,
                         ...)
 {
@@ -54,7 +70,8 @@ void pccl_master_remove(struct pccl_master *m, struct pccl_remote *remote, enum 
                     &(struct pccl_log_fields){.peer = &remote->id,
                                               .reason = remote->reason.bytes,
                                               .cause = remote->state == PCCL_REMOTE_MEMBER ? PCCL_LOG_CAUSE_MEMBERSHIP
-                                                                                           : PCCL_LOG_CAUSE_NEWCOMER},
+                                                                                           : PCCL_LOG_CAUSE_NEWCOMER,
+                                              .event = event_of(remote, why)},
                     "peer %s departs: %s", pccl_id_str(&remote->id), remote->reason.bytes);
     pccl_master_arm(m, m->now_us);
 }

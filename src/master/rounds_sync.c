@@ -106,7 +106,8 @@ static void fail(struct pccl_master *m, struct pccl_peer_group *group, const str
 {
     group->sync_reason = *reason;
     group->sync_revision = 0;
-    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.reason = reason->bytes},
+    pccl_master_log(m, PCCL_LOG_WARN,
+                    &(struct pccl_log_fields){.reason = reason->bytes, .event = PCCL_EVENT_STATE_FAILED},
                     "the shared state of group %u was not synchronized: %s", group->number, reason->bytes);
     conclude(m, group, PCCL_ROUND_FAILED);
 }
@@ -339,7 +340,7 @@ static void report_if_odd(struct pccl_master *m, const struct pccl_peer_group *g
     const struct pccl_sync_part *part = part_of(remote);
     if (part == NULL || part->vouches || part->ballot.lacks || holds(group, part))
         return;
-    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id},
+    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &remote->id, .event = PCCL_EVENT_STATE_FAILED},
                     "peer %s cannot be a donor: its content differs from the majority's although the digest is equal",
                     pccl_id_str(&remote->id));
 }
@@ -552,12 +553,18 @@ static void take_done(struct pccl_master *m, struct pccl_remote *from, const str
     } else if (!part->vouches) {
         part->proof = group->sync_proof;
     }
-    if (part->failed) {
+    if (!part->failed) {
+        pccl_master_log(m, PCCL_LOG_DEBUG,
+                        &(struct pccl_log_fields){.peer = &from->id, .event = PCCL_EVENT_STATE_FETCHED},
+                        "peer %s fetched the shared state of group %u", pccl_id_str(&from->id), group->number);
+    } else {
         struct pccl_text reason;
         pccl_text_clear(&reason);
         pccl_text_add_bytes(&reason, (const char *)done->reason.data, done->reason.length);
-        pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = reason.bytes},
-                        "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), reason.bytes);
+        pccl_master_log(
+            m, PCCL_LOG_WARN,
+            &(struct pccl_log_fields){.peer = &from->id, .reason = reason.bytes, .event = PCCL_EVENT_STATE_FAILED},
+            "peer %s could not fetch the shared state: %s", pccl_id_str(&from->id), reason.bytes);
     }
     pccl_master_note_sync(m, group, part->failed ? NULL : from);
 }

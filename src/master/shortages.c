@@ -21,8 +21,10 @@ void pccl_master_note_shortage(struct pccl_master *m, struct pccl_remote *from, 
     from->lack_logged_us = m->now_us;
     pccl_text_clear(&words);
     pccl_master_describe_shortage(from, &words);
-    pccl_master_log(m, PCCL_LOG_WARN, &(struct pccl_log_fields){.peer = &from->id, .reason = from->lack.bytes}, "%s",
-                    words.bytes);
+    pccl_master_log(
+        m, PCCL_LOG_WARN,
+        &(struct pccl_log_fields){.peer = &from->id, .reason = from->lack.bytes, .event = PCCL_EVENT_SHORTAGE}, "%s",
+        words.bytes);
 }
 
 bool pccl_master_reported_shortage_since(const struct pccl_remote *remote, uint64_t since_us)

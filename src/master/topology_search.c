@@ -284,7 +284,7 @@ static bool adopt(struct pccl_master *m, struct pccl_peer_group *group, struct p
     pccl_text_format(why, "found a better ring for group %u: slowest link %s, was %s; total round-trip time %s, was %s",
                      group->number, pccl_rate_str(is.slowest), pccl_rate_str(was.slowest),
                      pccl_duration_str(is.latency_us), pccl_duration_str(was.latency_us));
-    pccl_master_log(m, PCCL_LOG_INFO, NULL, "%s", why->bytes);
+    pccl_master_log(m, PCCL_LOG_INFO, &(struct pccl_log_fields){.event = PCCL_EVENT_RING_CHANGED}, "%s", why->bytes);
     return true;
 }
 

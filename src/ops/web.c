@@ -30,6 +30,11 @@ static const struct kind {
 
 static const char plain[] = "text/plain; charset=utf-8";
 
+static const struct {
+    const char *path, *type;
+    bool json;
+} event_pages[] = {{"/events.json", "application/json", true}, {"/events", plain, false}};
+
 static void answer_bytes(struct pccl_http_visitor *visitor, const char *type, const void *bytes, size_t length)
 {
     struct pccl_http_body *body = pccl_http_body_make(pccl_heap(), (uint32_t)length);
@@ -112,6 +117,8 @@ static void refuse_page(struct pccl_http_visitor *visitor)
     pccl_text_format(&words, "Unknown page: expected /");
     for (uint32_t kind = 0; kind < PCCL_PAGE_CHANGES; kind++)
         pccl_text_append(&words, ", %s", kinds[kind].path);
+    for (uint32_t page = 0; page < PCCL_COUNT_OF(event_pages); page++)
+        pccl_text_append(&words, ", %s", event_pages[page].path);
     pccl_text_add(&words, ", /healthz.");
     pccl_http_refuse(visitor, 404, words.bytes);
 }
@@ -152,6 +159,22 @@ static void answer_changes(struct pccl_web *pages, struct pccl_http_visitor *vis
     pccl_http_let_wait(visitor, turn_after(pages));
 }
 
+/* Answers a request for events immediately. */
+static void answer_events(struct pccl_web *pages, struct pccl_http_visitor *visitor,
+                          const struct pccl_http_request *request, uint32_t page)
+{
+    struct pccl_text reason;
+    if (pccl_http_is_https(visitor) && !may(pages, visitor, request, PCCL_ROLE_OBSERVE))
+        return;
+    struct pccl_http_body *body = pccl_http_body_make(pccl_heap(), PCCL_EVENTS_ANSWER_BYTES_MAX);
+    if (body && pccl_events_answer(pages->events, request->query.bytes, request->query.length, event_pages[page].json,
+                                   &body->print, &reason) != PCCL_OK)
+        pccl_http_refuse(visitor, 400, reason.bytes);
+    else
+        pccl_http_answer(visitor, event_pages[page].type, body);
+    pccl_http_body_leave(body);
+}
+
 static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor,
                        const struct pccl_http_request *request)
 {
@@ -175,6 +198,12 @@ static void answer_get(struct pccl_web *pages, struct pccl_http_visitor *visitor
         }
         pages->pages[kind].wanted = true;
         pccl_http_let_wait(visitor, kind + 1);
+        return;
+    }
+    for (uint32_t page = 0; page < PCCL_COUNT_OF(event_pages); page++) {
+        if (strcmp(request->path, event_pages[page].path) != 0)
+            continue;
+        answer_events(pages, visitor, request, page);
         return;
     }
     if (strcmp(request->path, "/healthz") == 0)

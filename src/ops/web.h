@@ -8,6 +8,7 @@
 
 #include "master/figures.h"
 #include "ops/changes.h"
+#include "ops/events.h"
 #include "ops/http_server.h"
 #include "ops/tokens.h"
 
@@ -42,6 +43,7 @@ struct pccl_web {
     const char *host_names[PCCL_HTTP_HOST_NAMES_MAX];
     uint32_t host_name_count;
     char machine[UV_MAXHOSTNAMESIZE];
+    const struct pccl_events *events; /* set by the owner */
     struct pccl_page pages[PCCL_PAGE_KINDS];
     struct pccl_changes changes;
     uint64_t since;    /* earliest revision that is known to the clients that wait for the next answer about changes */

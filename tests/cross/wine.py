@@ -25,7 +25,7 @@ ALL_WINDOWS = """
     collectives/hubs collectives/kill_root_in_broadcast collectives/kill_one_in_scans
     kill/kill_idle kill/kill_done kill/kill_list kill/two_at_once
     master/restart_idle master/restart_in_a_reduction master/restart_with_a_newcomer
-    secure/run_with_token secure/onewith_token_bulk secure/another_token_of_the_run
+    secure/run_with_token secure/run_with_token_bulk secure/another_token_of_the_run
     strangers/other_hello strangers/lying_master
 """.split()
 MIXED = """
@@ -187,6 +187,8 @@ def main():
     harness.executable = executable
     harness.Process.signal = Signals.send
     harness.subprocess.Popen = Command
+    for test in options.tests or TESTS:
+        function_of(test)  # a wrong name fails before the first test
     failed = [test for test in options.tests or TESTS if not run(test)]
     harness.say(f"{len(options.tests or TESTS) - len(failed)} of {len(options.tests or TESTS)} passed")
     return 1 if failed else 0

@@ -39,6 +39,7 @@ static struct pccl_wait waits[CALLS];
 static struct pccl_verdict_figure verdicts[VERDICTS];
 static struct pccl_link_row rows[PCCL_FIGURES_ROWS_MAX];
 static struct pccl_figure links[PCCL_FIGURES_LINKS_MAX];
+static const uint8_t ways[PCCL_FIGURES_ROWS_MAX]; /* PCCL_WAY_NONE */
 static struct pccl_link_blocks_row blocks[PCCL_LINK_BLOCKS];
 static struct pccl_figures run;
 static struct pccl_changes changes;
@@ -121,7 +122,7 @@ static void arrange_links(void)
     run.row_count = count > 1 && count <= PCCL_FIGURES_ROWS_MAX ? count : 0;
     run.block_count = count > PCCL_FIGURES_ROWS_MAX ? PCCL_LINK_BLOCKS : 0;
     for (uint32_t i = 0; i < run.row_count; i++)
-        rows[i] = (struct pccl_link_row){.rank = i, .count = count, .links = links + i * count};
+        rows[i] = (struct pccl_link_row){.rank = i, .count = count, .links = links + i * count, .ways = ways};
     for (uint32_t i = 0; i < run.block_count; i++) {
         uint32_t begin = i * count / PCCL_LINK_BLOCKS;
         blocks[i].position = begin;

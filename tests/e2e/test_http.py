@@ -20,7 +20,8 @@ import harness
 import wire
 from certificates import Authority
 from changes import Client
-from harness import SUCCESS, check, equal, poll
+from harness import LOST, SUCCESS, check, equal, poll
+from phases import RESTARTED
 
 HEAD_MAX = 8192
 VISITORS_MAX = 32
@@ -547,6 +548,87 @@ def test_watch(run):
         process.killed = True
 
 
+def events(run, query="since=0&most=1000"):
+    return json.loads(get(run, "/events.json?" + query))
+
+
+def kinds(run):
+    return [event["kind"] for event in events(run)["events"]]
+
+
+def saved(run):
+    """Returns the events in the file; its last line may be incomplete."""
+    with open(f"{run.state}/events.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def test_events(run):
+    """Joins, a death, a drain, and a master that is killed and restarted: the log has all of them, in order."""
+    run.secure()
+    start(run, **RESTARTED)
+    peers = run.join(4, dial_max_ms=50)
+    ids = [run.id_of(peer) for peer in peers]
+    calls = [peer.start("reduce", 1, 4, "i32", "sum", "const:1") for peer in peers[:3]]
+    peers[3].kill()
+    for call in calls:
+        check(call.wait()["rc"] in (SUCCESS, LOST), f"{call!r}: {call.result}")  # SUCCESS if the death was before it
+    peers[2].do("leave")
+    for call in [peer.start("update") for peer in peers[:3]]:
+        call.wait()
+    poll(lambda: "drained" in kinds(run), "the drain is in the log")
+    poll(lambda: saved(run) == events(run)["events"], "the file has all events")
+    before = events(run)
+
+    run.master.kill()
+    start(run, port=run.port, **RESTARTED)
+    for call in [peer.start("reduce", 2, 4, "i32", "sum", "const:1") for peer in peers[:2]]:
+        call.wait(rc=SUCCESS)
+    after = events(run)
+    equal(after["events"][: len(before["events"])], before["events"], "events before the restart")
+    check(after["boot"] != before["boot"], "the boot is the same")
+    numbers = [event["number"] for event in after["events"]]
+    equal(numbers, list(range(1, len(numbers) + 1)), "numbers")
+    times = [event["ms"] for event in after["events"]]
+    equal(times, sorted(times), "times")
+
+    def peers_of(kind):
+        return [event["peer"][:8] for event in after["events"] if event["kind"] == kind]
+
+    equal(peers_of("joined"), ids, "peers that joined")
+    equal(peers_of("lost"), [ids[3]], "peers that died")
+    equal(peers_of("drained"), [ids[2]], "drained peers")
+    equal(sorted(peers_of("resumed")), sorted(ids[:2]), "peers that resumed")
+    starts = [event["text"].partition("; ")[2] for event in after["events"] if event["kind"] == "master_started"]
+    equal(starts, ["", "the previous one did not end normally"], "starts")
+    check("recovery_ended" in [event["kind"] for event in after["events"][len(before["events"]) :]], "recovery")
+
+
+def test_events_of_status(run):
+    """`pccl-master status --events` prints the log as a table or as JSON. Invalid queries fail."""
+    start(run)
+    own = f"127.0.0.1:{run.http}"
+    with socket.create_connection(("127.0.0.1", run.port), harness.DEADLINE) as stranger:
+        stranger.sendall(b"x" * 64)
+        receive(stranger)
+    poll(lambda: "refused" in kinds(run), "the refusal is in the log")
+    known = events(run)["events"]
+    code, out, error = ask("--events", own)
+    equal((code, error), (0, ""), "--events")
+    rows = out.splitlines()[1:]
+    equal(len(rows), len(known), "rows")
+    for row, event in zip(rows, known):
+        check(row.startswith(f"{event['number']} ") and row.endswith(event["text"]), f"{row!r}: {event}")
+        check(f"  {event['kind'].replace('_', ' ')} " in row, f"{row!r}: {event}")
+    equal(ask("--events", "1", own)[1].splitlines()[1:], rows[-1:], "the newest event")
+    code, out, error = ask("--json", "--events", "1", own)
+    equal((code, json.loads(out)["events"]), (0, known[-1:]), "--json --events")
+    code, out, error = ask("--events", "1001", own)
+    check((code, out) == (1, "") and "most: 1 to 1000" in error, f"{code} {out} {error}")
+    for query in ("since=x", "most=0", "since=-1", "number=1", "since=1&since=1", "since=" + "9" * 30):
+        answer = exchange(run, f"GET /events.json?{query} HTTP/1.1\r\nHost: {own}\r\n\r\n".encode(), close=False)
+        check(b" 400 " in answer and b"expected since=NUMBER" in answer, f"{query}: {answer!r}")
+
+
 def start_https(run, **parameters):
     """Starts a master with tokens and a certificate, at a public address. Returns the authority."""
     folder = tempfile.mkdtemp()
@@ -594,7 +676,7 @@ def test_https(run):
         (tokens["admin"], 200, 409),
         (TOKEN, 200, 409),
     ):
-        for path in ("/status", "/status.json", "/metrics"):
+        for path in ("/status", "/status.json", "/metrics", "/events", "/events.json?since=0"):
             code, words = over_https(run, authority, path, token)
             check(code == reads and (code == 200 or "Bearer" in words), f"{path}: {code} {words}")
         code, words = over_https(run, authority, "/optimize", token, post=True, Origin=own)

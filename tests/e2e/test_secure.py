@@ -57,13 +57,19 @@ def run_with_token(run, count):
     nothing_told(run)
 
 
+def files_of_state(run):
+    """Returns the names of the files once the event log has been saved for the first time."""
+    harness.poll(lambda: os.path.exists(f"{run.state}/events.jsonl"), "the event log")
+    return sorted(name for name in os.listdir(run.state) if not name.endswith(".tmp"))
+
+
 def test_files_are_private_and_stay(run):
     """The master makes key and token once, readable only by this user; a restarted master reuses them, and its peers
     return."""
     run.secure()
     run.start_master()
-    names = sorted(os.listdir(run.state))
-    equal(names, ["control", "lock", "master.key", "run.token", "tokens", "tokens.reserve"], "files")
+    names = files_of_state(run)
+    equal(names, ["control", "events.jsonl", "lock", "master.key", "run.token", "tokens", "tokens.reserve"], "files")
     equal(stat.S_IMODE(os.stat(run.state).st_mode), 0o700, "mode of the directory")
     for name in names:
         equal(stat.S_IMODE(os.stat(f"{run.state}/{name}").st_mode), 0o600, f"mode of {name}")
@@ -502,7 +508,7 @@ def test_shared_secret_with_a_state(run):
     guest = peer_with(run, text, secret="")
     guest.create(run.address)
     guest.do("connect")
-    equal(sorted(os.listdir(run.state)), ["control", "lock", "run", "tokens", "tokens.reserve"], "files")
+    equal(files_of_state(run), ["control", "events.jsonl", "lock", "run", "tokens", "tokens.reserve"], "files")
     guest.quit()
     restart(run, secret="00f1e2d3c4b5a69788796a5b4c3d2e1f")  # an incorrect one
     restart(run)
