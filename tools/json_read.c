@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static bool read_number(struct reader *reader, struct json_value *value)
         put(reader, *begin++);
     put(reader, '\0');
     bool may_go_on = *reader->at == '\0' && reader->may_be_torn && reader->level > 0;
-    return !may_go_on && isfinite(value->number);
+    return !may_go_on && fabs(value->number) <= DBL_MAX; /* isfinite of MinGW converts to float */
 }
 
 static bool read_item(struct reader *reader, bool has_key)

@@ -6,6 +6,7 @@
 
 #include "pccl_collectives.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -263,7 +264,7 @@ static bool compare_clocks(const struct meeting *meeting)
         char name[PCCL_PEER_NAME_SIZE], *end;
         copy_text(&blobs.blobs[i], text);
         double apart_s = strtod(text, &end) - own_s;
-        if (end == text || *end != '\0' || !isfinite(apart_s) || fabs(apart_s) <= clocks_apart_s)
+        if (end == text || *end != '\0' || !(fabs(apart_s) <= DBL_MAX) || fabs(apart_s) <= clocks_apart_s)
             continue;
         findings_note(meeting->findings, "clock", "timedatectl set-ntp true",
                       "the clock of %s is %.1f s %s this machine's", name_of(meeting, blobs.blobs[i].peer.digits, name),
