@@ -98,7 +98,7 @@ TEST(test_second_hello_is_no_use)
     assert_non_null(strstr(answer.bytes, "1 of 2 uses  twice"));
     pccl_print_fini(&answer);
     pccl_credentials_end(&credentials);
-    static const char *const names[] = {"lock", "master.key", "run.token", "tokens", "tokens.reserve"};
+    static const char *const names[] = {"events.jsonl", "lock", "master.key", "run.token", "tokens", "tokens.reserve"};
     for (size_t i = 0; i < PCCL_COUNT_OF(names); i++) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         assert_int_equal(unlink(path), 0);
