@@ -190,12 +190,12 @@ def test_what_is_wrong_with_another_one(address):
 class Net:
     """A master on host 0, doctors on hosts 1 and 2."""
 
-    def __init__(self, network, warm_up_ms):
+    def __init__(self, network, warm_up_ms, optimize_ms):
         self.network = network
         self.master = f"{network.address(0)}:48148"
         self.process = subprocess.Popen(
             [*network.prefix(0), _programs.find(), "master", "--insecure", "--listen", self.master]
-            + ["--set", f"warm_up_ms={warm_up_ms}", "--set", "optimize_ms=400"],
+            + ["--set", f"warm_up_ms={warm_up_ms}", "--set", f"optimize_ms={optimize_ms}"],
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -222,7 +222,7 @@ def net(request):
         pytest.skip("network namespaces need root")
     network = namespaces.Network(3)
     network.build()
-    net = Net(network, getattr(request, "param", 1500))
+    net = Net(network, *getattr(request, "param", (1500, 400)))
     yield net
     net.end()
     network.remove()
@@ -273,7 +273,7 @@ def test_a_port_that_is_closed_to_others(net):
     first.wait()
 
 
-@pytest.mark.parametrize("net", [10000], indirect=True)  # for the links of the newcomer
+@pytest.mark.parametrize("net", [(10000, 10000)], indirect=True)  # for the newcomer's links and their tests
 def test_a_port_behind_a_firewall(net):
     """It works, and the doctor says which port to open."""
     net.network.wall(1)

@@ -36,7 +36,7 @@ static void draw(struct run *run, int columns, int rows, int order)
     struct pccl_print print;
     struct canvas canvas = {.print = &print, .columns = columns, .rows = rows, .utf8 = order % 2 == 0};
     struct table table = {.sorted_by = order, .first = 3, .reversed = order % 3 == 0, .search = "e"};
-    table.search[order % 2] = '\0';
+    table.search[order & 1] = '\0'; /* sorted_by may be -1 */
     pccl_print_init(&print, pccl_heap(), 1 << 20);
     run_draw(run, &canvas);
     table_draw(&table, run, &canvas);
