@@ -53,8 +53,7 @@ struct line {
 
 /*
  * The usual figures. A link without a queue waits for data: after a slow link in a ring, for example, all others are
- * slower than before. A link with a queue is compared with their figures from before, because it limits the rate
- * itself.
+ * slower than before. A link with a queue limits the rate itself, and is compared with their figures from before.
  */
 struct usual {
     uint64_t pace, change;
@@ -254,7 +253,8 @@ static void find_usual(struct matrix *matrix, uint64_t *values)
     matrix->usual_loss = middle(matrix, loss_of, false);
     matrix->usual_lately_us = middle(matrix, lately_of, true);
     for (uint32_t i = 0; i < matrix->count; i++)
-        matrix->cells[i].votes = matrix->cells[i].usual != NULL ? matrix->cells[i].votes : 0;
+        if (matrix->cells[i].usual == NULL)
+            matrix->cells[i].votes = 0; /* it has no change */
     matrix->usual[false].change = usual_change(matrix, change_of);
     matrix->usual[true].change = usual_change(matrix, change_of_queued);
 }

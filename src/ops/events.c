@@ -51,7 +51,7 @@ static void keep_only(struct pccl_events *events, uint32_t target)
     events->count = kept;
     events->length = length;
     events->saved = 0;
-    events->anew = true;
+    events->replaces = true;
 }
 
 /* Makes room for a line. Returns false if out of memory. */
@@ -94,7 +94,7 @@ static bool add(struct pccl_events *events, const struct pccl_event *event)
 struct pccl_events_save {
     uv_work_t work;
     struct pccl_events *events;
-    bool anew;
+    bool replaces;
     enum pccl_status status;
     struct pccl_text reason;
     uint32_t length;
@@ -122,28 +122,28 @@ static enum pccl_status append(const char *path, char *bytes, uint32_t length, s
 static void store(struct pccl_events_save *save)
 {
     const char *path = save->events->path; /* does not change */
-    save->status = save->anew ? pccl_secret_file_replace(path, save->bytes, save->length, &save->reason)
-                              : append(path, save->bytes, save->length, &save->reason);
+    save->status = save->replaces ? pccl_secret_file_replace(path, save->bytes, save->length, &save->reason)
+                                  : append(path, save->bytes, save->length, &save->reason);
 }
 
 static bool has_unsaved(const struct pccl_events *events)
 {
-    return events->path[0] != '\0' && (events->anew || events->saved < events->length);
+    return events->path[0] != '\0' && (events->replaces || events->saved < events->length);
 }
 
 /* Copies the unsaved lines, or all lines for a new file. Returns NULL if out of memory. */
 static struct pccl_events_save *begin_save(struct pccl_events *events)
 {
-    uint32_t from = events->anew ? 0 : events->saved, length = events->length - from;
+    uint32_t from = events->replaces ? 0 : events->saved, length = events->length - from;
     struct pccl_events_save *save = pccl_allocate(events->memory, sizeof *save + length);
     if (!save)
         return NULL;
     save->events = events;
-    save->anew = events->anew;
+    save->replaces = events->replaces;
     save->length = length;
     if (length > 0)
         memcpy(save->bytes, events->lines + from, length);
-    events->anew = false;
+    events->replaces = false;
     events->saved = events->length;
     return save;
 }
@@ -152,7 +152,7 @@ static void end_save(struct pccl_events_save *save)
 {
     struct pccl_events *events = save->events;
     if (save->status != PCCL_OK) {
-        events->anew = true; /* the last line of the file may be incomplete */
+        events->replaces = true; /* the last line of the file may be incomplete */
         events->saved = 0;
         if (!events->told)
             pccl_logger_print(PCCL_LOG_ERROR, "master", "the event log is not saved: %s", save->reason.bytes);
@@ -328,8 +328,8 @@ static bool load(struct pccl_events *events)
     if (others > 0)
         pccl_logger_print(PCCL_LOG_WARN, "master", "ignored %u invalid or incomplete lines in %s", others,
                           events->path);
-    events->saved = events->anew ? 0 : events->length;
-    events->anew = events->anew || others > 0 || length == 0;
+    events->saved = events->replaces ? 0 : events->length;
+    events->replaces = events->replaces || others > 0 || length == 0;
     pccl_release(events->memory, text, text ? most + 1 : 0);
     return good;
 }

@@ -62,7 +62,7 @@ struct pccl_events {
 
     char path[PCCL_PARAM_BYTES_MAX + 16]; /* empty: no file is kept */
     uint32_t saved;                       /* length of the beginning of `lines` that is in the file or being saved */
-    bool anew;                            /* the file must be replaced */
+    bool replaces;                        /* the next save replaces the file */
     bool told;                            /* a failure has been logged */
     uint64_t retry_us;
     uv_timer_t timer;

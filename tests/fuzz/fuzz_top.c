@@ -1,6 +1,6 @@
 /*
- * Any text is refused, or `pccl top` shows it as the state of a run, for any size of the screen: in as many lines as
- * fit, none of them too long, of printable characters only.
+ * Any text is refused, or `pccl top` shows it as the state of a run: on a screen of any size all lines fit, and they
+ * consist of printable characters.
  */
 #include "fuzz.h"
 

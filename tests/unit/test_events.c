@@ -71,7 +71,7 @@ static void note(struct world *world, enum pccl_log_event kind, const char *text
 
 static bool is_saved(const struct pccl_events *events)
 {
-    return !events->save && !events->anew && events->saved == events->length;
+    return !events->save && !events->replaces && events->saved == events->length;
 }
 
 /* Runs the loop until everything is saved, or until a failure. */
