@@ -16,6 +16,7 @@
 #include "wire/greeting.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,16 +47,47 @@ static int end_of_output(void)
     return EXIT_FAILURE;
 }
 
+static void print_version_json(const struct pccl_build *build)
+{
+    const unsigned release = build->release, day = (unsigned)(build->committed / 1000000); /* YYYYMMDD */
+    printf("{\"version\": \"%u.%u.%u\", ", release / 10000, release / 100 % 100, release % 100);
+    if (build->commit != 0)
+        printf("\"commit\": \"%012" PRIx64 "\", \"committed\": \"%04u-%02u-%02u\", ", build->commit >> 16, day / 10000,
+               day / 100 % 100, day % 100);
+    else
+        printf("\"commit\": null, \"committed\": null, ");
+    printf("\"protocol\": %u, \"schema\": \"%016" PRIx64 "\"}\n", (unsigned)build->version, build->digest);
+}
+
+static void print_version_help(void)
+{
+    static const struct help_row rows[] = {
+        {NULL, "usage: pccl version [--json]"},
+        {NULL, "Prints the version of this program: release, commit and its date, protocol and schema. Peers and "
+               "master need the same protocol and schema."},
+        {"--json", "prints it as JSON"},
+    };
+    help_print(rows, PCCL_COUNT_OF(rows));
+}
+
 static int print_version(int argc, char **argv)
 {
+    const char *option = argc > 1 ? argv[1] : "";
+    bool json = strcmp(option, "--json") == 0, help = strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0;
+    const char *unknown = argc > 2 ? argv[2] : option[0] != '\0' && !json && !help ? option : NULL;
     struct pccl_text text;
-    if (argc > 1) {
-        (void)fprintf(stderr, "pccl version: unknown argument: %.200s\n", argv[1]);
+    if (unknown != NULL) {
+        (void)fprintf(stderr, "pccl version: unknown argument: %.200s\n", unknown);
         return EXIT_USAGE;
     }
     pccl_text_clear(&text);
     pccl_build_describe(&text, pccl_build_own());
-    printf("pccl %s\n", text.bytes);
+    if (help)
+        print_version_help();
+    else if (json)
+        print_version_json(pccl_build_own());
+    else
+        printf("pccl %s\n", text.bytes);
     return end_of_output();
 }
 

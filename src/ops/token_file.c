@@ -90,16 +90,16 @@ struct pccl_pass *pccl_token_file_named(const struct pccl_token_file *book, cons
                                                                    : NULL;
 }
 
-static bool has_expired(const struct pccl_pass *pass, uint64_t now_s)
+bool pccl_pass_has_expired(const struct pccl_pass *pass, uint64_t now_s)
 {
     return pass->ends_s != 0 && now_s >= pass->ends_s;
 }
 
-static bool is_used_up(const struct pccl_pass *pass) { return pass->uses != 0 && pass->used >= pass->uses; }
+bool pccl_pass_is_used_up(const struct pccl_pass *pass) { return pass->uses != 0 && pass->used >= pass->uses; }
 
 static bool is_dead(const struct pccl_pass *pass, uint64_t now_s)
 {
-    return pass->revoked_s != 0 || has_expired(pass, now_s) || is_used_up(pass);
+    return pass->revoked_s != 0 || pccl_pass_has_expired(pass, now_s) || pccl_pass_is_used_up(pass);
 }
 
 /* Forgets the peers of a pass that no longer exists. They cannot rejoin, so other peers can use their entries. */
@@ -295,9 +295,9 @@ static const char *objection(const struct pccl_token_file *book, const struct pc
         return wrong_role[role];
     if (digest != NULL && is_guest(book, pass, digest))
         return NULL;
-    if (has_expired(pass, now_s))
+    if (pccl_pass_has_expired(pass, now_s))
         return "has expired: create another one with 'pccl-master token create'";
-    return is_used_up(pass) ? "has no uses left: create another one with 'pccl-master token create'" : NULL;
+    return pccl_pass_is_used_up(pass) ? "has no uses left: create another one with 'pccl-master token create'" : NULL;
 }
 
 enum pccl_status pccl_token_file_admit(struct pccl_token_file *book, struct pccl_pass *pass, enum pccl_role role,
@@ -492,7 +492,7 @@ static bool read_guest(struct pccl_token_file *book, struct reader *reader)
         return false;
     struct pccl_pass *pass = pccl_token_file_numbered(book, (uint32_t)number);
     return pass != NULL && reader->at == reader->end && book->invitation_count < PCCL_TOKEN_FILE_INVITATIONS_MAX &&
-           !is_guest(book, pass, &digest) && (pass->uses != 0 ? !is_used_up(pass) : pass->ends_s != 0) &&
+           !is_guest(book, pass, &digest) && (pass->uses != 0 ? !pccl_pass_is_used_up(pass) : pass->ends_s != 0) &&
            note_guest(book, pass, &digest);
 }
 
@@ -539,51 +539,4 @@ enum pccl_status pccl_token_file_read(struct pccl_token_file *book, const char *
         pccl_text_format(reason, "%s", ended ? "token file: data after the end" : "token file: the end is missing");
     pccl_token_file_fini(book);
     return PCCL_MALFORMED;
-}
-
-/* ---- listing ---- */
-
-/* Prints a duration in its two largest units, for example "3d 4h" or "25m 10s". */
-static void print_span(struct pccl_print *print, uint64_t seconds)
-{
-    if (seconds >= 86400)
-        pccl_print_format(print, "%" PRIu64 "d %" PRIu64 "h", seconds / 86400, seconds % 86400 / 3600);
-    else if (seconds >= 3600)
-        pccl_print_format(print, "%" PRIu64 "h %" PRIu64 "m", seconds / 3600, seconds % 3600 / 60);
-    else
-        pccl_print_format(print, "%" PRIu64 "m %" PRIu64 "s", seconds / 60, seconds % 60);
-}
-
-static void print_state(const struct pccl_pass *pass, uint64_t now_s, struct pccl_print *print)
-{
-    if (pass->revoked_s != 0) {
-        pccl_print_add(print, "revoked ");
-        print_span(print, now_s - pccl_min_u64(now_s, pass->revoked_s));
-        pccl_print_add(print, " ago");
-    } else if (has_expired(pass, now_s)) {
-        pccl_print_add(print, "expired ");
-        print_span(print, now_s - pass->ends_s);
-        pccl_print_add(print, " ago");
-    } else if (is_used_up(pass)) {
-        pccl_print_add(print, "used up");
-    } else if (pass->ends_s != 0) {
-        pccl_print_add(print, "valid for ");
-        print_span(print, pass->ends_s - now_s);
-    } else {
-        pccl_print_add(print, "good");
-    }
-}
-
-void pccl_token_file_list(const struct pccl_token_file *book, uint64_t now_s, struct pccl_print *print)
-{
-    for (uint32_t i = 0; i < book->count; i++) {
-        const struct pccl_pass *pass = &book->passes[i];
-        pccl_print_format(print, "%u  %s  ", pass->number, role_names[pass->role]);
-        print_state(pass, now_s, print);
-        if (pass->uses != 0)
-            pccl_print_format(print, "  %u of %u uses", pass->used, pass->uses);
-        if (pass->label[0] != '\0')
-            pccl_print_format(print, "  %s", pass->label);
-        pccl_print_add(print, "\n");
-    }
 }

@@ -75,6 +75,8 @@ struct pccl_terms {
 
 /* Returns "join", "observe" or "admin". */
 const char *pccl_role_name(enum pccl_role role);
+bool pccl_pass_has_expired(const struct pccl_pass *pass, uint64_t now_s);
+bool pccl_pass_is_used_up(const struct pccl_pass *pass);
 PCCL_MUST_CHECK bool pccl_role_find(const char *name, size_t length, enum pccl_role *role);
 
 void pccl_token_file_init(struct pccl_token_file *book, const struct pccl_memory *memory);
@@ -124,7 +126,5 @@ void pccl_token_file_pad(const struct pccl_token_file *book, struct pccl_print *
  */
 PCCL_MUST_CHECK enum pccl_status pccl_token_file_read(struct pccl_token_file *book, const char *text, size_t length,
                                                       struct pccl_text *reason);
-/* Prints a line for each token. */
-void pccl_token_file_list(const struct pccl_token_file *book, uint64_t now_s, struct pccl_print *print);
 
 #endif

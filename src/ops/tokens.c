@@ -6,6 +6,7 @@
 #include "os/secret_file.h"
 #include "log/logger.h"
 #include "net/heap.h"
+#include "ops/token_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -541,7 +542,10 @@ void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct
         rotate(tokens, command + sizeof rotate_word - 1, answer);
     } else if (strcmp(command, "list") == 0) {
         pccl_print_add(answer, "ok\n");
-        pccl_token_file_list(&tokens->book, now_s(), answer);
+        pccl_token_list(&tokens->book, now_s(), answer);
+    } else if (strcmp(command, "list json") == 0) {
+        pccl_print_add(answer, "ok\n");
+        pccl_token_list_json(&tokens->book, now_s(), answer);
     } else {
         refuse(answer, "expected create, list, revoke or rotate");
     }

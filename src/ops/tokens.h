@@ -15,7 +15,7 @@ struct pccl_tokens;
 
 /* minimum and maximum length in bytes of the admin token, which is not in a book */
 enum { PCCL_ADMIN_TOKEN_LEAST = 16, PCCL_ADMIN_TOKEN_MAX = 128 };
-enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 256 << 10 };
+enum { PCCL_TOKENS_COMMAND_MAX = 256, PCCL_TOKENS_ANSWER_MAX = 512 << 10 };
 
 /*
  * Creates the tokens without reading or writing files. path: the token file; if "", tokens exist only while the process
@@ -62,9 +62,9 @@ PCCL_MUST_CHECK enum pccl_status pccl_tokens_show(struct pccl_tokens *tokens, co
  */
 void pccl_tokens_save(struct pccl_tokens *tokens);
 /*
- * Executes a command: "create ROLE TTL_S USES LABEL", "list", "revoke NUMBER-OR-LABEL" or "rotate KEEP_S", which
- * creates a new token of the run and lets the old one expire after that time. The answer begins with the line "ok" or
- * "no". Sets *revoked to the number of a token whose peers must leave now, or 0.
+ * Executes a command: "create ROLE TTL_S USES LABEL", "list", "list json", "revoke NUMBER-OR-LABEL" or "rotate
+ * KEEP_S", which creates a new token of the run and lets the old one expire after that time. The answer begins with the
+ * line "ok" or "no". Sets *revoked to the number of a token whose peers must leave now, or 0.
  */
 void pccl_tokens_command(struct pccl_tokens *tokens, const char *command, struct pccl_print *answer, uint32_t *revoked);
 

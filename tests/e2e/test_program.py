@@ -55,6 +55,10 @@ def test_version(_):
     for option in ("--version", "-V"):
         equal(pccl(option)[0], said, option)
     equal(pccl("master", "--version")[0], said.replace("pccl ", "pccl-master "), "master --version")
+    told = json.loads(pccl("version", "--json")[0])
+    told["release"] = "" if told["commit"] is None else f", commit {told['commit']} of {told['committed']}"
+    equal(said, "pccl {version}{release} (protocol {protocol}, schema {schema})\n".format(**told), "as JSON")
+    equal(pccl("version", "--json", "--json", code=2)[1], "pccl version: unknown argument: --json\n", "two arguments")
     equal(pccl("version", "now", code=2)[1], "pccl version: unknown argument: now\n", "an argument")
 
 

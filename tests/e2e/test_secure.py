@@ -4,6 +4,7 @@
 import base64
 import fcntl
 import hmac
+import json
 import os
 import re
 import shutil
@@ -105,6 +106,9 @@ def test_roles_of_tokens(run):
     equal([line.split()[1] for line in listed], ["join", "observe", "admin", "join"], "roles in the list")
     check(listed[3].endswith("for nodes") and "valid for" in listed[3], listed)  # with a default lifetime
     check("valid for" not in listed[1] + listed[2], listed)
+    for line, row in zip(listed, json.loads(token(run, "list", "--json"))):
+        equal(line.split()[:2], [str(row["number"]), row["role"]], "the same tokens as JSON")
+        check(line.endswith(row["label"]) and ("valid for" in line) == (row["expires_s"] is not None), row)
     token(run, "create", "--ttl", "never", "--label", "for ever")
     check(token(run, "list").endswith("join  good  for ever"), "without an end")
     loops = start_loops([a, b])

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "ops/token_file.h"
+#include "ops/token_list.h"
 #include "net/heap.h"
 
 #include <stdio.h>
@@ -369,9 +370,28 @@ TEST(list_for_people)
     add(&f, PCCL_ROLE_ADMIN, 0, 0, "");
     assert_true(comes(&f, limited, 7, NOW));
     pccl_print_init(&text, pccl_heap(), 4096);
-    pccl_token_file_list(&f.book, NOW, &text);
+    pccl_token_list(&f.book, NOW, &text);
     pccl_print_add_bytes(&text, "", 1);
     assert_string_equal(text.bytes, "1  join  valid for 1d 1h  1 of 3 uses  nodes\n2  admin  good\n");
+    pccl_print_fini(&text);
+    teardown(&f);
+}
+
+TEST(list_for_programs)
+{
+    struct fixture f;
+    struct pccl_print text;
+    setup(&f);
+    pccl_print_init(&text, pccl_heap(), 4096);
+    pccl_token_list_json(&f.book, NOW, &text);
+    add(&f, PCCL_ROLE_JOIN, 90000, 3, "the \"first\"");
+    f.book.passes[0].made_s = 5;
+    f.book.passes[0].ends_s = NOW;
+    pccl_token_list_json(&f.book, NOW, &text);
+    pccl_print_add_bytes(&text, "", 1);
+    assert_string_equal(text.bytes,
+                        "[]\n[\n{\"number\":1,\"role\":\"join\",\"state\":\"expired\",\"label\":\"the \\\"first\\\"\","
+                        "\"created_s\":5,\"expires_s\":1000000,\"revoked_s\":null,\"uses\":3,\"used\":0}]\n");
     pccl_print_fini(&text);
     teardown(&f);
 }

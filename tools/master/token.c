@@ -21,6 +21,7 @@ enum {
 struct request {
     const char *state, *what, *name;
     const char *role, *ttl, *uses, *label, *keep;
+    bool json;
 };
 
 static int usage_error(const char *words, const char *about)
@@ -34,8 +35,8 @@ static int print_help(void)
 {
     static const struct help_row rows[] = {
         {NULL, "usage: pccl-master token create [--role join|observe|admin] [--ttl TIME]\n                             "
-               "   [--uses N] [--label TEXT]\n       pccl-master token list\n       pccl-master token revoke "
-               "NUMBER|LABEL\n       pccl-master token rotate [--keep TIME]"},
+               "   [--uses N] [--label TEXT]\n       pccl-master token list [--json]\n       pccl-master token "
+               "revoke NUMBER|LABEL\n       pccl-master token rotate [--keep TIME]"},
         {NULL, "Creates, lists and revokes tokens of the running master with this state directory, and replaces the "
                "run's own token."},
         {"--state DIR", "state directory of the master; default: PCCL_MASTER_STATE"},
@@ -43,6 +44,8 @@ static int print_help(void)
         {"--ttl TIME", "lifetime: 90s, 30m, 24h, 7d, or never; default: 30d with the role join, else never"},
         {"--uses N", "number of peers that may join with it, at most 4096; default: unlimited"},
         {"--label TEXT", "label that identifies it in the list and for revoke"},
+        {"--json", "prints the list as JSON: an array of objects with number, role, state (valid, used up, expired or "
+                   "revoked), label, created_s, expires_s, revoked_s (seconds since 1970, or null), uses and used"},
         {"--keep TIME", "time for which the previous token of the run still allows joining; default: 1h"},
         {NULL, "create prints the token, which cannot be shown again. Peers that joined with a token stay, and can "
                "return after a broken connection or a restart of the master even if the token has expired or has no "
@@ -101,6 +104,10 @@ static int parse(struct request *request, int argc, char **argv)
         char *value = argv[i][0] == '-' ? strchr(argv[i], '=') : NULL;
         if (value != NULL)
             *value++ = '\0';
+        if (value == NULL && strcmp(argv[i], "--json") == 0 && strcmp(request->what, "list") == 0) {
+            request->json = true;
+            continue;
+        }
         const char **place = place_of(request, argv[i]);
         if (place == NULL && argv[i][0] != '-' && strcmp(request->what, "revoke") == 0 && request->name == NULL)
             request->name = argv[i];
@@ -146,8 +153,8 @@ static int write_command(const struct request *request, char *command, size_t si
     else if (strcmp(request->what, "revoke") == 0 && request->name == NULL)
         return usage_error("missing token: give its number or label, as shown by 'pccl-master token list'", NULL);
     else
-        length = snprintf(command, size, "%s%s%s\n", request->what, request->name != NULL ? " " : "",
-                          request->name != NULL ? request->name : "");
+        length = request->name != NULL ? snprintf(command, size, "%s %s\n", request->what, request->name)
+                                       : snprintf(command, size, "list%s\n", request->json ? " json" : "");
     if (length < 0 || (size_t)length >= size || strchr(command, '\n') != command + length - 1)
         return usage_error("invalid label: expected one line of at most 64 bytes", NULL);
     return 0;
