@@ -60,8 +60,8 @@ test: ## install what is missing, build and run all tests
 nightly: ## what is long and deep, in parts: PART=name, or all that have not passed on this commit; build/nightly/report.md
 	@scripts/nightly $(PART)
 
-shake: build ## the tests in any order, seven at a time, on a machine that is made busy and slow: TIMES=n R=regex (SEED=n)
-	@scripts/shake $(BUILD) --times $(TIMES) $(if $(R),--tests '$(R)') $(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
+shake: build ## the tests in any order, seven at a time, on a machine that is made busy and slow: TIMES=n R=regex (SEED=n, PAUSES=1: also freeze processes; root)
+	@scripts/shake $(BUILD) --times $(TIMES) $(if $(PAUSES),--pauses) $(if $(R),--tests '$(R)') $(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
 
 python: build ## build and run the tests of the Python package, in build/venv, which they make
 	@cd $(BUILD) && $(CTEST) --label-regex python
