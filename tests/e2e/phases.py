@@ -78,8 +78,8 @@ def knew(results, since_us, what="the survivors knew"):
 
 
 def _threads(processes):
-    """Returns the state of each thread, and the number of its context switches."""
-    kept = ("State:", "voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")
+    """Returns the state of each thread, and how often it has gone to sleep."""
+    kept = ("State:", "voluntary_ctxt_switches:")
     found = {}
     for process in processes:
         for thread in os.listdir(f"/proc/{process.pid}/task"):
@@ -88,26 +88,28 @@ def _threads(processes):
     return found
 
 
-def _has_rested(before, after):
-    """Returns true if the thread slept at both times and did not run in between. Under a sanitizer it may have woken
-    once: the runtime has a thread that wakes ten times per second."""
-    state, voluntary, involuntary = after
-    may_wake = 1 if harness.SLOW > 1 else 0
-    return before[0] == state == "S" and int(voluntary) - int(before[1]) <= may_wake and involuntary == before[2]
+def _have_rested(before, after, length_s):
+    """Returns true if all threads sleep, and none has woken more often than for heartbeats. Under a sanitizer threads
+    wake more often: the runtime has one that wakes ten times per second."""
+    may_wake = 1 + 15 * length_s * harness.SLOW
+    return before.keys() == after.keys() and all(
+        state == "S" and int(slept) - int(before[thread][1]) <= may_wake for thread, (state, slept) in after.items()
+    )
 
 
 def until_at_rest(processes):
-    """Waits until none of their threads is running, ready, or has run within the maximum delay of an acknowledgment,
-    which is less than the interval of heartbeats. Fails if threads spin."""
+    """Waits until all of their threads sleep at one time, and have hardly run within the maximum delay of an
+    acknowledgment. Fails if threads spin. They may wake for heartbeats, which on a busy machine happens in almost every
+    such interval."""
 
     def rest():
         try:
-            before = _threads(processes)
+            before, since_us = _threads(processes), now_us()
             harness.wait_ms(60)
-            after = _threads(processes)
-        except OSError:  # the thread has just ended
+            after, length_s = _threads(processes), (now_us() - since_us) / 1e6
+            return _have_rested(before, after, length_s) and after == _threads(processes)
+        except OSError:  # a thread has just ended
             return None
-        return before.keys() == after.keys() and all(_has_rested(before[thread], after[thread]) for thread in after)
 
     harness.poll(rest, f"{[process.name for process in processes]} to be at rest")
 
