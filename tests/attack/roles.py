@@ -260,7 +260,7 @@ class HalfHellos(Repeated):
     def go_on(self):
         self.begun_us = self.begun_us or harness.now_us()
         due = (harness.now_us() - self.begun_us) * self.per_s / 1e6  # due now; a busy machine never catches up
-        while self.count < due:
+        while self.count < due and not self.ended.is_set():
             self.count += 1
             place = self.count % 60000
             try:
