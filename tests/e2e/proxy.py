@@ -8,11 +8,16 @@ import threading
 
 import harness
 import ports
+from phases import PATIENT
+
+# A peer counts as reachable until the master has dialed it for this time, which a busy machine may need.
+PROXIED = {**PATIENT, "settle_ms": 20000}
 
 
 def behind_proxy(run, kind=None, **parameters):
-    """Returns a peer that other peers reach only through a proxy (of this kind), and the proxy. The peer listens at an
-    unused address, because the source address of its connection to the master is also a candidate."""
+    """Returns a peer that other peers reach only through a proxy (of this kind), and the proxy. The proxy has the port of
+    the peer at the source address of its connection to the master, which the master dials first: as soon as a dial has
+    failed, other links may be reversed, and bypass the proxy. Masters have the parameters PROXIED."""
     port = ports.free_port()
     proxy = (kind or Proxy)(port, "127.0.0.2")
     peer = run.peer(local="tcp", **parameters)
@@ -50,7 +55,7 @@ class Proxy:
 
     def __init__(self, target, host="127.0.0.1"):
         self.target = (host, target)
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server(("127.0.0.1", 0 if host == "127.0.0.1" else target))
         self.port = self.listener.getsockname()[1]
         self.chunk = 65536  # maximum bytes in one step
         self.room = None  # bytes that pass before it holds automatically

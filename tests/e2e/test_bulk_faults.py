@@ -7,7 +7,7 @@ from harness import check, now_us, say, wait_ms
 from loops import all_right, longest_pause_ms, more_steps, start_loops
 from namespaces import Network, need_root
 from phases import PATIENT, RESTARTED, STRICT, agree, go_on, knew, members, named, until_at_rest, wait_at_rest
-from proxy import Proxy, join_behind_proxies
+from proxy import PROXIED, Proxy, join_behind_proxies
 
 MIB = 1 << 20
 phases.COUNT = 300000  # so that the phases use bulk operations
@@ -83,7 +83,7 @@ def test_kill_in_mid_transfer(run):
 def test_kill_while_another_cannot_finish(run):
     """One peer is suspended during the operation, so that no peer can finish; another one is killed: all fail alike,
     including the suspended one."""
-    run.start_master(**PATIENT)
+    run.start_master(**PROXIED)
     (still,), proxies = join_behind_proxies(run, 1)
     victim, *others = run.join(3, [still])
     before = members(still)
@@ -224,7 +224,7 @@ def test_churn(run):
 def test_stopped(run):
     """A peer is stopped during the operation: the others get an error after the silence limit, and do not spin until
     then."""
-    run.start_master(**STRICT)
+    run.start_master(**{**PROXIED, **STRICT})
     peers, proxies = join_behind_proxies(run, 3)
     victim, *others = peers
     calls = in_mid_transfer(peers, proxies)
@@ -257,17 +257,17 @@ def test_stopped_in_time(run):
     check(others, "others")
 
 
-def hosts(run, count):
+def hosts(run, count, limits, link_ms):
     """Starts members on separate hosts; the master is on the first one."""
     network = Network(count + 1)
     run.at_exit.append(network.remove)
     network.build()
     run.host = network.address(0)
-    run.start_master(48148, prefix=network.prefix(0), **STRICT)
+    run.start_master(48148, prefix=network.prefix(0), **limits)
     peers = []
     for i in range(count):
         peer = run.peer(
-            prefix=network.prefix(1 + i), link_silence_ms=2000, connect_timeout_ms=2000, dial_max_ms=100
+            prefix=network.prefix(1 + i), link_silence_ms=link_ms, connect_timeout_ms=link_ms, dial_max_ms=100
         )
         peer.create(run.address)
         run.admit(peer, peers)
@@ -279,7 +279,7 @@ def test_unplugged(run):
     """A host is unplugged during a transfer: its peer is removed after the silence limit, the others continue; it
     rejoins."""
     need_root()
-    network, peers = hosts(run, 4)
+    network, peers = hosts(run, 4, STRICT, 2000)
     calls = reduce(peers, 1, LARGE, "inplace")
     for call in calls:
         call.begun()
@@ -303,7 +303,7 @@ def test_unplugged(run):
 def test_link_cut(run):
     """Two neighbors of four lose their link during bulk loops: the ring changes, and no peer is removed."""
     need_root()
-    network, peers = hosts(run, 4)
+    network, peers = hosts(run, 4, PATIENT, 5000)
     loops = start_loops(peers, count=20000)
     network.cut(2, 3)
     run.master.wait_line("is avoided")

@@ -5,7 +5,7 @@ from harness import LARGE, LOST, SUCCESS
 from harness import check, equal, say, wait_ms
 from loops import all_right, more_steps, start_loops
 from phases import PATIENT, agree, reduce_marked
-from proxy import behind_proxy
+from proxy import PROXIED, behind_proxy
 
 POOL = 4
 HANDSHAKE_MAX = 16384  # exceeds the bytes that a dialer sends before its data
@@ -27,7 +27,7 @@ def connections(peer, ports):
 
 def start(run, count, master=None, **parameters):
     """Members with POOL connections to each neighbor, each behind a proxy."""
-    run.start_master(**(master or PATIENT))
+    run.start_master(**{**PROXIED, "settle_ms": 1000, **(master or {})})  # a broken link waits for it, too
     peers, proxies = [], []
     for _ in range(count):
         peer, proxy = behind_proxy(run, connection_pool_size=POOL, dial_max_ms=50, **parameters)

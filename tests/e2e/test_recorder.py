@@ -10,7 +10,7 @@ import harness
 from harness import INVALID_ARGUMENT, LOST, SUCCESS
 from harness import LARGE, check, equal
 from phases import PATIENT, agree, look
-from proxy import join_behind_proxies
+from proxy import PROXIED, join_behind_proxies
 
 MIB = 1 << 20
 BULK = 300000  # elements that pass from peer to peer
@@ -100,7 +100,7 @@ def test_what_has_ended(run):
 def test_one_is_stopped(run):
     """One of three peers is stopped during an operation: the peer that receives its data names it, with the duration of
     the wait; all waits lead to it."""
-    run.start_master(**PATIENT)
+    run.start_master(**PROXIED)
     peers, proxies = join_behind_proxies(run, 3)
     for proxy in proxies:
         proxy.room = MIB

@@ -16,7 +16,7 @@ from harness import INVALID_USAGE, MASTER_FAILED, SLOW, SUCCESS
 from harness import check, equal, figure, say, wait_ms, within
 from loops import kill_all
 from phases import PATIENT, RESTARTED, STRICT, knew
-from proxy import behind_proxy
+from proxy import PROXIED, behind_proxy
 from states import MIB, all_waiting, define, ended, failed, group, held, nothing_moved, received, same, still, sync
 from states import update, votes, wait_all
 
@@ -32,7 +32,7 @@ class Gates:
     def __init__(self, run, donors, requesters, room=3 * MIB, size=SIZE, master=None):
         self.run = run
         run.environment["PCCL_WHERE_MS"] = states.WHERE_MS
-        run.start_master(**(master or PATIENT))
+        run.start_master(**{**PROXIED, **(master or {})})
         self.gates, self.peers = [], []
         for _ in range(donors):
             self.behind_gate(room)
