@@ -9,7 +9,7 @@ import time
 import harness
 from harness import check, equal
 from namespaces import SKIPPED, Network, need_root
-from phases import reduce_marked
+from phases import PATIENT, reduce_marked
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -76,7 +76,7 @@ def test_files(run):
 
 def test_killed(run):
     """The file of a killed peer is removed when it is old; files of living peers remain."""
-    run.start_master(silence_ms=1000, heartbeat_ms=100)
+    run.start_master(**PATIENT)
     peers = join(run, {}, {})
     peers[0].kill()
     peers[1].do("update")  # its end has been noticed

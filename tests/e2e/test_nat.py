@@ -8,13 +8,12 @@ import harness
 from harness import INTERNAL, LOST, SUCCESS
 from harness import check, equal
 from namespaces import SKIPPED, V6, Network, need_root
-from phases import RESTARTED, SILENCE_MS, agree, go_on
+from phases import PATIENT, RESTARTED, agree, go_on
 from states import define, sync
 from topologies import Picture
 
 MASTER = 0  # its host; peer i is at host 1 + i
 SIZES = (1, 1 << 14, 1 << 22)  # elements of 4 bytes: 4 B, 64 KiB, 16 MiB
-LIMITS = {"silence_ms": SILENCE_MS, "heartbeat_ms": SILENCE_MS // 5}
 
 
 class Hosts:
@@ -35,7 +34,7 @@ class Hosts:
             self.peers.append(peer)
 
     def start_master(self, **limits):
-        self.run.start_master(48148, prefix=self.network.prefix(MASTER), insecure=1, **{**limits, **LIMITS})
+        self.run.start_master(48148, prefix=self.network.prefix(MASTER), insecure=1, **{**PATIENT, **limits})
 
     def add(self, i, answer, neighbors=()):
         """Returns a peer that has not connected yet."""

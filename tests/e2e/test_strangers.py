@@ -459,7 +459,7 @@ def test_master_greets_alone(run):
             break
         master.greet()
         dials += 1
-    within(dials, 2, 20, "dials")  # after 10, 20, 40, 80, 100, 100 ... ms, in 0.8 s
+    check(dials <= 20, f"{dials} dials")  # after 10, 20, 40, 80, 100, 100 ... ms, in 0.8 s; fewer on a busy machine
     words = call.wait(rc=UPDATE_FAILED)["words"]
     check("the master did not come back within" in words, words)
     master.close()

@@ -158,7 +158,7 @@ def test_describe(run):
 def test_describe_master_stands_still(run):
     """A request to a stopped master waits until the deadline, or is cancelled by a destroy."""
     run.start_master(**PATIENT)
-    peers = [run.peer(call_timeout_ms=2500), run.peer()]
+    peers = [run.peer(call_timeout_ms=5000), run.peer()]
     for number, peer in enumerate(peers):
         peer.create(run.address, name=peer.name)
         run.admit(peer, peers[:number])
