@@ -649,21 +649,27 @@ def test_a_second_loop_of_a_communicator(address):
 def test_a_step_that_one_peer_leaves_empty(address):
     """It requests the next step, which cannot meet the others' operation: it gets the error, and they continue."""
     options = {"stuck_ms": 300, "where_ms": 30}
+    two, error, seen = threading.Event(), threading.Event(), []
 
-    def run(skips):
-        for step in pccl.loop(address, min_peers=3 if skips else 2, options=options):
+    def go_on():
+        for step in pccl.loop(address, min_peers=1, options=options):
             with step:
-                if step.size == 3 and skips:
-                    continue
                 ones(step)
-            if step.index == 3:
-                return
+            if step.size == 2:
+                two.set()
+            if error.is_set():
+                return seen.append(step)
 
     def skip():
+        assert two.wait(DEADLINE)  # it joins last: then the other two wait for nobody else
         with pytest.raises(pccl.TimeoutError_, match="must have the same operations on all peers"):
-            run(True)
+            for step in pccl.loop(address, min_peers=3, options=options):
+                with step:
+                    pass
+        error.set()
 
-    at_once(skip, lambda: run(False), lambda: run(False))
+    at_once(skip, go_on, go_on)
+    assert len(seen) == 2
 
 
 # ---- a manual loop with the same parts

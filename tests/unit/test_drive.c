@@ -160,7 +160,7 @@ static void an_await_drives_the_only_operation(void **state)
         call_once(&late);
         (void)uv_thread_join(&thread);
         assert_int_equal(early.wrong + late.wrong, 0);
-    } while (drives_of(&early) == 0);
+    } while (drives_of(&early) == 0 || drives_of(&late) == 0); /* a busy machine may let the thread do it */
     check_owners(world, true);
 }
 
