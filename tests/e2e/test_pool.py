@@ -9,7 +9,6 @@ from proxy import PROXIED, behind_proxy
 
 POOL = 4
 HANDSHAKE_MAX = 16384  # exceeds the bytes that a dialer sends before its data
-NEVER_REVERSED = {**PATIENT, "settle_ms": 600000}  # a slow dial of the master does not make the other end dial
 
 
 def connections(peer, ports):
@@ -128,7 +127,7 @@ def test_one_of_two_is_reset(run):
 def gone_at_the_receiver(run):
     """Cuts each connection at its receiver only: its sender cannot see that it is gone. Yields before and after each
     cut the number of connections that the link's proxy has seen."""
-    peers, proxies = start(run, 2, master=NEVER_REVERSED)
+    peers, proxies = start(run, 2, master={"settle_ms": 600000})
     harness.poll(lambda: whole(proxies), "all connections")
     reduce_over_all(peers, proxies)
     for slot in range(POOL):
