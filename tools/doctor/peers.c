@@ -18,7 +18,6 @@ enum {
     OPERATION_MS = 30000,
     POLL_MS = 100,
     BULK_BYTES = 4 << 20,
-    SLOW_SHARE = 3, /* a path is slow if it has less than the median rate divided by this */
     FACT_BYTES = 256,
     VERSION_BYTES = 40,
     FIX_BYTES = 200,
@@ -26,6 +25,7 @@ enum {
 
 static const char group[] = "6581091"; /* of doctors only */
 static const double clocks_apart_s = 1;
+static const double slow_share = 3; /* a path is slow if it has less than the median rate divided by this */
 
 /* Fixes of checks that failed on other machines, which send only the names of the checks. */
 static const struct {
@@ -368,7 +368,7 @@ static void judge_paths(const struct meeting *meeting)
         else if (path->rate == 0)
             findings_bad(meeting->findings, "path", open_port_fix(where, fix), "%s cannot be reached from %s",
                          path->receiver, path->sender);
-        else if ((double)path->rate < median / SLOW_SHARE)
+        else if ((double)path->rate < median / slow_share)
             findings_note(meeting->findings, "path", "check for other traffic on this path; rings avoid it if possible",
                           "%s -> %s carries %.1f MB/s (median path: %.1f MB/s)", path->sender, path->receiver,
                           (double)path->rate / 1e6, median / 1e6);
