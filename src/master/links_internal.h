@@ -9,6 +9,9 @@
 /* Returns true if the view uses this link outside its ring and lists it as up. */
 bool pccl_master_exchanges_directly(const struct pccl_remote *from, const struct pccl_remote *to);
 
+/* Returns the figure of a link between two members of one group; NULL if none exists. */
+const struct pccl_figure *pccl_master_link_figure(const struct pccl_remote *from, const struct pccl_remote *to);
+
 /* ---- links_hubs.c ---- */
 
 /* Ends the hubs of this failed link and bars them for a while. */

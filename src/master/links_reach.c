@@ -6,31 +6,10 @@
 #include "master/roster.h"
 #include "topology/ring.h"
 
-/* Returns the figure of a link between two members of one group; NULL if none exists. */
-static const struct pccl_figure *figure_of(const struct pccl_remote *from, const struct pccl_remote *to)
-{
-    return from->group != NULL && from->group == to->group
-               ? pccl_matrix_at(&from->group->matrix, from->place, to->place)
-               : NULL;
-}
-
-/* Returns true if data has been sent over this link. */
-static bool has_carried(const struct pccl_remote *from, const struct pccl_remote *to)
-{
-    const struct pccl_figure *figure = figure_of(from, to);
-    return figure != NULL && figure->rate != 0;
-}
-
-bool pccl_master_are_apart(const struct pccl_remote *a, const struct pccl_remote *b)
-{
-    return a != b && pccl_master_is_unreached(a) && pccl_master_is_unreached(b) && !pccl_master_holds_link(a, b) &&
-           !pccl_master_holds_link(b, a) && !has_carried(a, b) && !has_carried(b, a);
-}
-
 static bool has_failed(const struct pccl_remote *from, const struct pccl_remote *to)
 {
     const struct pccl_link_intent *intent = pccl_master_find_intent(from, &to->id);
-    const struct pccl_figure *figure = figure_of(from, to);
+    const struct pccl_figure *figure = pccl_master_link_figure(from, to);
     return (intent != NULL && intent->failed) || (figure != NULL && figure->source == PCCL_FIGURE_UNREACHABLE);
 }
 

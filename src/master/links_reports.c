@@ -183,10 +183,10 @@ void pccl_master_probed(struct pccl_master *m, const struct pccl_master_event *e
     else if (remote->verified || is_first)
         remote->unanswered_us = m->now_us;
     judge_reach(m, remote);
-    if (is_new || (is_first && !remote->verified))
+    if (is_new || (is_first && !remote->verified)) {
         note_reach(m, remote);
-    if (is_new)
-        pccl_master_update_requests(m, remote); /* as a peer that others can dial */
+        pccl_master_update_requests(m, remote); /* others can dial it now, or may be apart from it */
+    }
     if (remote->probe_again)
         pccl_master_probe(m, remote); /* requested while this dial was under way */
     else if (event->answered)

@@ -62,6 +62,26 @@ bool pccl_master_are_neighbors(const struct pccl_remote *from, const struct pccl
            from != to && pccl_master_successor(from) == to;
 }
 
+const struct pccl_figure *pccl_master_link_figure(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    return from->group != NULL && from->group == to->group
+               ? pccl_matrix_at(&from->group->matrix, from->place, to->place)
+               : NULL;
+}
+
+/* Returns true if data has been sent over this link. */
+static bool has_carried(const struct pccl_remote *from, const struct pccl_remote *to)
+{
+    const struct pccl_figure *figure = pccl_master_link_figure(from, to);
+    return figure != NULL && figure->rate != 0;
+}
+
+bool pccl_master_are_apart(const struct pccl_remote *a, const struct pccl_remote *b)
+{
+    return a != b && pccl_master_is_unreached(a) && pccl_master_is_unreached(b) && !pccl_master_holds_link(a, b) &&
+           !pccl_master_holds_link(b, a) && !has_carried(a, b) && !has_carried(b, a);
+}
+
 /* ---- requests ---- */
 
 static struct pccl_link_intent *add_intent(struct pccl_master *m, struct pccl_remote *from, const struct pccl_id *to)
@@ -98,6 +118,7 @@ static void send_warm_up(struct pccl_master *m, struct pccl_remote *from, const 
                                           .ticket = pccl_ticket(&to->link_key, &from->id, &to->id),
                                           .answers = answers,
                                           .reversed = pccl_master_is_reversed(from, to),
+                                          .apart = pccl_master_are_apart(from, to),
                                           .candidates = candidates,
                                           .candidates_count = count}};
     pccl_master_send(m, from, &msg, 0);
@@ -131,7 +152,10 @@ void pccl_master_update_requests(struct pccl_master *m, struct pccl_remote *remo
             struct pccl_link_intent *intent = &from->intents[k];
             struct pccl_remote *to =
                 from == remote || pccl_id_equal(&intent->to, &remote->id) ? pccl_master_find(m, &intent->to) : NULL;
-            if (to != NULL && !intent->up && intent->reversed != pccl_master_is_reversed(from, to))
+            if (to == NULL || intent->up)
+                continue;
+            bool may_be_apart = pccl_master_is_unreached(from == remote ? to : from);
+            if (may_be_apart || intent->reversed != pccl_master_is_reversed(from, to))
                 request(m, from, to, intent);
         }
     }

@@ -17,6 +17,7 @@ enum {
     FIGURES_AGAIN_US = 120000000, /* interval at which unchanged figures are reported again */
     NEWCOMER_PAUSE_MS = 500,      /* pause between attempts to dial a newcomer; it doubles up to the next value */
     NEWCOMER_PAUSE_MAX_MS = 8000,
+    APART_PAUSE_MAX_MS = 64000,  /* longest pause before a link is dialed again that probably cannot be made */
     SHORTAGE_AGAIN_US = 1000000, /* interval at which a lasting shortage is reported again */
     SHORTAGE_LOG_US = 60000000,  /* interval at which a lasting shortage is logged again */
     /* time after an invalid message during which link_up does not shorten the pause; also the interval of log lines */
@@ -85,6 +86,14 @@ void pccl_peer_close_links(struct pccl_peer *p)
 static bool is_newcomer(const struct pccl_peer *p, const struct pccl_peer_link *link)
 {
     return p->state == PCCL_PEER_MEMBER && !pccl_peer_knows_member(p, &link->id);
+}
+
+/* Returns the longest pause before this link is dialed again. */
+static uint32_t longest_pause_ms(const struct pccl_peer *p, const struct pccl_peer_link *link)
+{
+    if (is_newcomer(p, link))
+        return NEWCOMER_PAUSE_MAX_MS;
+    return link->apart && !link->ring && link->subgroups == 0 ? APART_PAUSE_MAX_MS : p->config.dial_max_ms;
 }
 
 static void forgive(const struct pccl_peer *p, struct pccl_peer_link *link)
@@ -192,6 +201,7 @@ void pccl_peer_warm_up(struct pccl_peer *p, const struct pccl_msg_warm_up *warm_
     for (uint32_t i = 0; i < warm_up->candidates_count; i++)
         link->candidates[i] = warm_up->candidates[i];
     link->other_dials = warm_up->reversed != 0;
+    link->apart = warm_up->apart != 0;
     if (link->out == PCCL_DIAL_DIALING && link->reversed != link->other_dials)
         close_outgoing(p, link);
     if (link->out == PCCL_DIAL_UP)
@@ -234,9 +244,12 @@ static bool tidy_link(struct pccl_peer *p, struct pccl_peer_link *link)
 bool pccl_peer_want_link(struct pccl_peer *p, const struct pccl_id *id)
 {
     struct pccl_peer_link *link = need_link(p, id);
-    if (link != NULL)
-        link->subgroups++;
-    return link != NULL;
+    if (link == NULL)
+        return false;
+    link->subgroups++;
+    if (link->apart && link->retry_us != 0)
+        dial(p, link); /* now, and not after the long pause of a link that is not needed */
+    return true;
 }
 
 void pccl_peer_unwant_link(struct pccl_peer *p, const struct pccl_id *id)
@@ -310,12 +323,14 @@ void pccl_peer_send_ended(struct pccl_peer *p, const struct pccl_id *id)
     (void)tidy_link(p, link);
 }
 
-uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how)
+uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how,
+                                   bool *is_hopeless)
 {
     const struct pccl_peer_link *link = find_link(p, id);
     if (link == NULL || link->out == PCCL_DIAL_UP || link->candidate_count == 0)
         return UINT64_MAX;
     *how = link->how;
+    *is_hopeless = link->apart && link->failed && link->how != 0;
     return link->able_us;
 }
 
@@ -406,17 +421,15 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     }
     if (p->state == PCCL_PEER_OVER || tidy_link(p, link) || !is_wanted(link))
         return;
-    bool newcomer = is_newcomer(p, link);
-    if (was_up && !brief && is_evidence(event) && !newcomer) {
+    if (was_up && !brief && is_evidence(event) && !is_newcomer(p, link)) {
         forgive(p, link);
         dial(p, link); /* at once, because the answer distinguishes a broken connection from a dead peer */
         return;
     }
-    if (newcomer)
+    if (is_newcomer(p, link))
         link->pause_ms = (uint32_t)pccl_max_u64(link->pause_ms, NEWCOMER_PAUSE_MS);
     link->retry_us = p->now_us + link->pause_ms * UINT64_C(1000);
-    link->pause_ms =
-        (uint32_t)pccl_min_u64(link->pause_ms * UINT64_C(2), newcomer ? NEWCOMER_PAUSE_MAX_MS : p->config.dial_max_ms);
+    link->pause_ms = (uint32_t)pccl_min_u64(link->pause_ms * UINT64_C(2), longest_pause_ms(p, link));
     pccl_peer_arm(p, link->retry_us);
 }
 
@@ -450,6 +463,7 @@ void pccl_peer_link_event(struct pccl_peer *p, const struct pccl_peer_event *eve
         link->out = PCCL_DIAL_UP;
         link->up_us = p->now_us;
         link->reached = link->reached || !link->reversed;
+        link->apart = false;
         if (link->reversed)
             pccl_peer_log(p, PCCL_LOG_INFO, "peer %s has dialed the link to it, because its port cannot be reached",
                           pccl_id_str(&link->id));

@@ -38,9 +38,11 @@ PCCL_MUST_CHECK bool pccl_peer_can_send_to(struct pccl_peer *p, const struct pcc
 /*
  * Returns the time since which this peer has had the member's addresses but no link to it; UINT64_MAX if the link is up
  * or the addresses are unknown. Sets *how to the way in which the last attempt ended, or to 0 if there was none or this
- * host lacked memory or a descriptor.
+ * host lacked memory or a descriptor, and *is_hopeless to true if a dial has failed and the master can reach neither
+ * port.
  */
-uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how);
+uint64_t pccl_peer_unreached_since(const struct pccl_peer *p, const struct pccl_id *id, enum pccl_link_end *how,
+                                   bool *is_hopeless);
 /*
  * Adjusts the links after a change of the membership or the view. A new view determines which members' links are
  * wanted.

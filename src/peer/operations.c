@@ -402,21 +402,24 @@ static void look_for_link(struct pccl_peer *p, struct pccl_peer_op *op)
 {
     struct pccl_text reason;
     enum pccl_link_end how;
+    bool is_hopeless;
     if (pccl_id_is_zero(&op->sends_to) || op->state != PCCL_OP_RUNNING)
         return;
-    uint64_t since_us = pccl_peer_unreached_since(p, &op->sends_to, &how);
+    uint64_t since_us = pccl_peer_unreached_since(p, &op->sends_to, &how, &is_hopeless);
     if (since_us == UINT64_MAX)
         return;
     since_us = pccl_max_u64(since_us, op->launched_us);
-    if (p->now_us < since_us + PCCL_SEND_PATIENCE_US) {
+    if (!is_hopeless && p->now_us < since_us + PCCL_SEND_PATIENCE_US) {
         pccl_peer_arm(p, since_us + PCCL_SEND_PATIENCE_US);
         return;
     }
     const char *why = how == PCCL_LINK_UNREACHABLE ? "no route" : pccl_link_end_name(how);
     if (how == 0)
         why = p->shortage_us >= since_us ? p->shortage.bytes : "no answer yet";
-    pccl_text_format(&reason, "no link to peer %s for %s: %s", pccl_id_str(&op->sends_to),
-                     pccl_duration_str(p->now_us - since_us), why);
+    pccl_text_format(&reason, "no link to peer %s", pccl_id_str(&op->sends_to));
+    if (!is_hopeless)
+        pccl_text_append(&reason, " for %s", pccl_duration_str(p->now_us - since_us));
+    pccl_text_append(&reason, ": %s", why);
     pccl_peer_op_failed(p, op, PCCL_CLASS_PEER_LOST, &reason);
 }
 

@@ -69,6 +69,7 @@ struct pccl_peer_link {
     uint64_t idle_us;   /* end of the last such send, while the idle link is kept; 0: not kept */
     bool asked;         /* true if `want_link` was sent and the master has not answered */
     bool other_dials;   /* true if the master has said last that the other end dials */
+    bool apart;         /* true if it has said that it can reach the port of neither, until the link is up */
     bool reversed;      /* the same when the current connection or attempt began */
     bool reached;       /* true if this peer has dialed it with success */
     uint64_t able_us;   /* time since which the link could be opened: time of that answer, or of its last loss */

@@ -467,6 +467,7 @@
     F(SECRET, ticket, , ) /* ticket for the link_hello */                                                              \
     F(U8, answers, 0, 1)  /* 1: answer to `want_link`; kept only while the receiver sends */                           \
     F(U8, reversed, 0, 1) /* 1: do not dial, but request each connection by `want_back` */                             \
+    F(U8, apart, 0, 1)    /* 1: the master reaches the port of neither, and knows no link that has worked */           \
     F(LIST, candidates, address, PCCL_CANDIDATES_MAX)
 
 #define PCCL_FIELDS_forget(F) F(ID, peer, 1, ) /* a newcomer that had links has left */

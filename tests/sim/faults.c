@@ -110,10 +110,44 @@ static void draw_plan(struct sim *sim)
     plan->peer.op_timeout_ms = plan->divergent || sim_chance(sim, 40) ? (uint32_t)sim_between(sim, 800, 4000) : 0;
     plan->peer.drain_ms = (uint32_t)(500 + sim_mix(sim->seed, 0xd4a2) % 4000);
     plan->peer.call_timeout_ms = sim_chance(sim, 25) ? (uint32_t)sim_between(sim, 2000, 8000) : 0;
+    plan->wall_percent = sim_mix(sim->seed, 0xfa11) % 8 == 0 ? 40 : 0;
     plan->keeps_run = sim_mix(sim->seed, 0x51a7e) % 2 == 0;
     plan->master.found_after_ms = (uint32_t)(sim_mix(sim->seed, 0xf07d) % 3 * 300);
     sim_sync_draw_plan(sim);
     sim_topology_draw_plan(sim);
+}
+
+/* ---- closed ports ---- */
+
+/*
+ * Draws a NAT or a firewall for a peer that starts; some peers are in one network behind it. A peer on the master's
+ * host has none: the master could reach its port although others cannot.
+ */
+void sim_faults_wall(struct sim *sim, struct sim_process *process)
+{
+    uint64_t drawn = sim_mix(sim_mix(sim->seed, 0xfa12), process->number);
+    if (sim->faults_stopped || process->host == 0 || drawn % 100 >= sim->plan.wall_percent)
+        return;
+    process->wall = drawn / 128 % 2 == 0 ? SIM_DROP : SIM_REFUSE;
+    process->site = (uint32_t)(drawn / 256 % 3);
+}
+
+/* Kills the latest peers with closed ports where more than half of a group, one of two or three, are like this. */
+static void open_enough_ports(struct sim *sim)
+{
+    for (uint32_t group = 0; group < sim->plan.groups; group++) {
+        uint32_t open = 0, closed = 0;
+        for (uint32_t i = 0; i < sim->peer_count; i++)
+            if (sim->peers[i]->process.alive && sim->peers[i]->group == group)
+                (*(sim->peers[i]->process.wall == SIM_WHOLE ? &open : &closed))++;
+        for (uint32_t i = sim->peer_count; i > 0 && closed > 1 && closed > open; i--) {
+            struct sim_peer *peer = sim->peers[i - 1];
+            if (!peer->process.alive || peer->group != group || peer->process.wall == SIM_WHOLE)
+                continue;
+            sim_peer_kill(sim, peer, false);
+            closed--;
+        }
+    }
 }
 
 /* ---- picking ---- */
@@ -534,6 +568,7 @@ void sim_faults_end(struct sim *sim)
         sim_process_continue(sim, &sim->master->process);
     else
         on_master_restart(sim, NULL, 0, 0);
+    open_enough_ports(sim);
     while (sim_population(sim) < 2)
         spawn(sim);
 }

@@ -126,7 +126,9 @@ static void dial_failed(struct sim *sim, struct sim_conn *conn, enum pccl_link_e
 /* Returns the fate of a connection from `dialer`, which may be NULL, to a port that may be behind a firewall. */
 static enum sim_cut wall_against(const struct sim_process *listener, const struct sim_process *dialer)
 {
-    return dialer != NULL && dialer->site != 0 && dialer->site == listener->site ? SIM_WHOLE : listener->wall;
+    bool is_inside =
+        dialer != NULL && (dialer->host == listener->host || (dialer->site != 0 && dialer->site == listener->site));
+    return is_inside ? SIM_WHOLE : listener->wall;
 }
 
 enum sim_cut sim_net_between(const struct sim *sim, const struct sim_process *a, const struct sim_process *b)

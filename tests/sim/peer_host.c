@@ -760,6 +760,7 @@ struct sim_peer *sim_peer_start(struct sim *sim, uint32_t host, uint16_t port, u
         abort();
     sim_process_init(sim, &peer->process, host, port);
     peer->process.number = sim->peer_count;
+    sim_faults_wall(sim, &peer->process);
     sim->peers[sim->peer_count++] = peer;
     peer->group = group;
     peer->app.manual = manual;

@@ -294,6 +294,7 @@ SCENARIO(reach_sends)
                                   scenario_send(sim, p[3], p[2], false, 1, false)};
     struct pccl_peer_op *tiny[] = {scenario_send(sim, p[2], p[3], true, 11, true),
                                    scenario_send(sim, p[3], p[2], false, 11, true)};
+    WAIT(sim, 500, scenario_is_decided(ops[0]) && scenario_is_decided(ops[1])); /* the link has been tried before */
     for (uint32_t i = 0; i < 2; i++)
         scenario_must_end(sim, p[2 + i], tiny[i], PCCL_CLASS_NONE, "");
     works(sim, p, 4, 101);
@@ -301,6 +302,32 @@ SCENARIO(reach_sends)
         scenario_must_end(sim, p[2 + i], ops[i], PCCL_CLASS_INTERNAL, "port of neither");
     works(sim, p, 4, 201);
     MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* In a group without a mesh, the first dial of the link decides. */
+SCENARIO(reach_sends_of_many)
+{
+    cluster_of(sim, many);
+    struct pccl_peer_op *ops[] = {scenario_send(sim, p[2], p[5], true, 1, false),
+                                  scenario_send(sim, p[5], p[2], false, 1, false)};
+    WAIT(sim, 6000, scenario_is_decided(ops[0]) && scenario_is_decided(ops[1])); /* connect_timeout_ms is 5 s */
+    for (uint32_t i = 0; i < 2; i++)
+        scenario_must_end(sim, i == 0 ? p[2] : p[5], ops[i], PCCL_CLASS_INTERNAL, "port of neither");
+    works(sim, p, 20, 1);
+    MUST(sim, scenario_departures(sim) == 0);
+}
+
+/* Links that are not possible are tried rarely, and at once when a port opens. */
+SCENARIO(reach_rare_dials)
+{
+    cluster_of(sim, "oouuou");
+    scenario_run_ms(sim, 120000);
+    uint64_t before = p[2]->dials;
+    scenario_run_ms(sim, 130000);
+    MUST(sim, p[2]->dials > before && p[2]->dials - before <= 2 * 3); /* to two others, each at most once in 64 s */
+    p[2]->process.wall = SIM_WHOLE;
+    WAIT(sim, 70000, sim_peer_link(p[3], &p[2]->id) != NULL && sim_peer_link(p[2], &p[3]->id) != NULL);
+    works(sim, p, 6, 1);
 }
 
 /* The state that only a peer behind a firewall has reaches another such peer through the others. */

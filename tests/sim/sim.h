@@ -766,10 +766,11 @@ struct sim_plan {
     uint64_t search_us; /* longest search for a ring */
     uint64_t test_us;   /* longest test; 0: by its limit */
     bool equal_paths;
-    bool subgroups; /* callers found some */
-    bool pairs;     /* callers send to one another */
-    bool divergent; /* callers' reactions differ between peers: only deadlines bring them together */
-    bool keeps_run; /* the master has a state directory, where it notes that a run lives */
+    bool subgroups;        /* callers found some */
+    uint32_t wall_percent; /* share of the peers that start behind a NAT or a firewall */
+    bool pairs;            /* callers send to one another */
+    bool divergent;        /* callers' reactions differ between peers: only deadlines bring them together */
+    bool keeps_run;        /* the master has a state directory, where it notes that a run lives */
     uint32_t population_max;
     struct pccl_master_config master;
     struct pccl_peer_config peer;
@@ -780,7 +781,9 @@ void sim_faults_begin(struct sim *sim);
 void sim_quiet_begin(struct sim *sim);
 void sim_fault(struct sim *sim, enum sim_fault kind);
 void sim_fault_event(struct sim *sim, void *subject, uint64_t kind, uint64_t unused);
-void sim_faults_end(struct sim *sim); /* heals everything */
+void sim_faults_end(struct sim *sim);
+/* Draws whether this new process is behind a NAT or a firewall. */
+void sim_faults_wall(struct sim *sim, struct sim_process *process); /* heals everything */
 uint32_t sim_population(const struct sim *sim);
 
 /* ---- the world ---- */
