@@ -96,7 +96,11 @@ void pccl_socket_abort(uv_os_sock_t socket);
 
 /* Determines the local address. Returns false if the connection has broken, or if it is a Unix socket. */
 PCCL_MUST_CHECK bool pccl_socket_local(uv_os_sock_t socket, struct pccl_address *address);
-/* Makes an open connection fail with UV_ETIMEDOUT when the other host has not answered for about this time. */
+enum { PCCL_KEEP_ALIVE_MS = 30000 }; /* half of the shortest time after which routers forget idle connections */
+/*
+ * Makes an open connection fail with UV_ETIMEDOUT when the other host has not answered for about this time. An idle
+ * connection sends a keep-alive after half of it, at most PCCL_KEEP_ALIVE_MS.
+ */
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms);
 /* Returns true for a Unix socket, for which the system measures no round trip or rate. */
 bool pccl_socket_is_local(uv_os_sock_t socket);

@@ -299,9 +299,11 @@ bool pccl_socket_is_local(uv_os_sock_t socket)
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 {
     int seconds = (int)(silence_ms / 1000);
-    int interval = seconds >= 6 ? seconds / 6 : 1;
+    int most = PCCL_KEEP_ALIVE_MS / 1000;
+    int idle = seconds < 4 ? 1 : seconds < 2 * most ? seconds / 2 : most;
+    int interval = seconds < 6 ? 1 : seconds - idle < 3 * most ? (seconds - idle) / 3 : most;
+    int count = seconds - idle > 3 * interval ? (seconds - idle) / interval : 3;
     pccl_socket_set_int(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-    int idle = seconds >= 4 ? seconds / 2 : 1;
 #ifdef TCP_KEEPIDLE
     pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPIDLE, idle);
 #elif defined(TCP_KEEPALIVE)
@@ -309,7 +311,7 @@ void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 #endif
 #ifdef TCP_KEEPINTVL
     pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval);
-    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    pccl_socket_set_int(socket, IPPROTO_TCP, TCP_KEEPCNT, count);
 #endif
 #ifdef TCP_USER_TIMEOUT
     pccl_socket_set_int(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)silence_ms);
@@ -318,4 +320,5 @@ void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 #endif
     (void)interval;
     (void)idle;
+    (void)count;
 }

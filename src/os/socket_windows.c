@@ -230,8 +230,10 @@ bool pccl_socket_is_local(uv_os_sock_t socket)
 
 void pccl_socket_limit_silence(uv_os_sock_t socket, uint32_t silence_ms)
 {
-    struct tcp_keepalive probes = {
-        .onoff = 1, .keepalivetime = silence_ms / 2, .keepaliveinterval = silence_ms / 6 + 1};
+    struct tcp_keepalive probes = {.onoff = 1,
+                                   .keepalivetime =
+                                       silence_ms < 2 * PCCL_KEEP_ALIVE_MS ? silence_ms / 2 : PCCL_KEEP_ALIVE_MS,
+                                   .keepaliveinterval = silence_ms / 6 + 1};
     DWORD unused;
     (void)WSAIoctl(socket, SIO_KEEPALIVE_VALS, &probes, sizeof probes, NULL, 0, &unused, NULL, NULL);
     set_int(socket, IPPROTO_TCP, TCP_MAXRT, (int)(silence_ms / 1000) + 1);

@@ -123,6 +123,26 @@ class Network:
         done = subprocess.run(self.prefix(host) + ["nft", "-f", "-"], input=rules, text=True, capture_output=True)
         harness.check(done.returncode == 0, f"nft at host {host}: {done.stderr.strip()}")
 
+    def forget(self, host, seconds):
+        """The firewall at the host forgets connections that have been silent for this time, as a NAT does: it then
+        drops their packets in both directions."""
+        settings = f"timeout_established={seconds}", "loose=0"
+        for setting in settings:
+            words = ["sysctl", "-qw", f"net.netfilter.nf_conntrack_tcp_{setting}"]
+            subprocess.run(self.prefix(host) + words, check=True)
+        rules = """
+            table inet forgetful {
+                chain incoming { type filter hook input priority -1; meta l4proto tcp ct state invalid drop; }
+                chain outgoing { type filter hook output priority 0; meta l4proto tcp ct state invalid drop; }
+            }"""
+        done = subprocess.run(self.prefix(host) + ["nft", "-f", "-"], input=rules, text=True, capture_output=True)
+        harness.check(done.returncode == 0, f"nft at host {host}: {done.stderr.strip()}")
+
+    def remembers(self, host, port):
+        """Returns true if that firewall knows a connection from this port."""
+        words = self.prefix(host) + ["cat", "/proc/net/nf_conntrack"]
+        return f"sport={port} " in subprocess.run(words, text=True, capture_output=True, check=True).stdout
+
     def separate(self):
         """Gives each host IPv6, too, and a separate network, which the switch joins to the others."""
         for host in range(self.count):
@@ -137,11 +157,16 @@ class Network:
             ):
                 self._do(host, words)
 
+    def sockets(self, host):
+        """Returns both ends of the host's established connections."""
+        words = self.prefix(host) + ["ss", "-Htn", "state", "established"]
+        lines = subprocess.run(words, text=True, capture_output=True, check=True).stdout.splitlines()
+        return {tuple(line.split()[-2:]) for line in lines}
+
     def connections(self, host):
         """Returns the addresses of the other ends of the host's established connections."""
-        words = self.prefix(host) + ["ss", "-Htn", "state", "established"]
-        lines = subprocess.run(words, text=True, capture_output=True, check=True).stdout.split("\n")
-        return {line.split()[-1].rsplit(":", 1)[0].strip("[]").replace("::ffff:", "") for line in lines if line}
+        ends = [other.rsplit(":", 1)[0] for _, other in self.sockets(host)]
+        return {end.strip("[]").replace("::ffff:", "") for end in ends}
 
     def unplug(self, host):
         """Unplugs the cable: no packets pass in either direction, and no host gets an error."""

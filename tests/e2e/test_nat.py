@@ -2,11 +2,12 @@
 peer and the master run in a separate network namespace."""
 
 import shutil
+import subprocess
 import sys
 
 import harness
 from harness import INTERNAL, LOST, SUCCESS
-from harness import check, equal
+from harness import check, equal, poll
 from namespaces import SKIPPED, V6, Network, need_root
 from phases import PATIENT, RESTARTED, agree, go_on
 from states import define, sync
@@ -19,8 +20,9 @@ SIZES = (1, 1 << 14, 1 << 22)  # elements of 4 bytes: 4 B, 64 KiB, 16 MiB
 class Hosts:
     """A master and members, of which those at `walled` are behind firewalls."""
 
-    def __init__(self, run, walled, answer, count=4, near=False):
+    def __init__(self, run, walled, answer, count=4, near=False, **parameters):
         self.run = run
+        self.parameters = parameters
         self.network = Network(count + 2)
         run.at_exit.append(self.network.remove)
         self.network.build()
@@ -40,7 +42,7 @@ class Hosts:
         """Returns a peer that has not connected yet."""
         if answer:
             self.network.wall(1 + i, answer, neighbors)
-        peer = self.run.peer(f"peer{i}", prefix=self.network.prefix(1 + i), where_ms=20)
+        peer = self.run.peer(f"peer{i}", prefix=self.network.prefix(1 + i), where_ms=20, **self.parameters)
         peer.create(self.run.address, name=f"peer{i}")
         return peer
 
@@ -207,6 +209,49 @@ def test_behind_one_firewall(run):
         call.wait(rc=SUCCESS)
     ways = Picture(peers[0].do("topology")["text"]).ways
     check(all(way["source"] != "unreachable" for way in ways.values()), f"unreachable: {ways}")
+
+
+SILENT = """
+import socket, sys
+one = socket.create_server(("", 7)) if sys.argv[1] == "" else socket.create_connection((sys.argv[1], 7))
+print(one.getsockname()[1], flush=True)
+one = one.accept()[0] if sys.argv[1] == "" else one
+sys.stdin.read()
+"""
+
+
+def start_silent(run, prefix, address):
+    """Starts one end of a connection that is never used: the end that listens, if `address` is empty."""
+    one = subprocess.Popen(
+        prefix + [sys.executable, "-c", SILENT, address], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    run.at_exit.append(one.kill)
+    return int(one.stdout.readline())
+
+
+def idle(run, seconds, **parameters):
+    """The router of a peer forgets silent connections. It has forgotten one, and all links of the peer, which were idle
+    as long, are still in use."""
+    hosts = Hosts(run, (1,), "drop", 3, **parameters)
+    peers, network = hosts.peers, hosts.network
+    network.forget(2, seconds)
+    all_works(peers, 100)  # over all links, for the limit applies from the next packet on
+    start_silent(run, network.prefix(MASTER), "")
+    port = start_silent(run, network.prefix(2), network.address(MASTER))
+    check(network.remembers(2, port), "the router does not know the silent connection")
+    links = network.sockets(2)
+    poll(lambda: not network.remembers(2, port), "the router forgets the silent connection", 3 * seconds + 30)
+    all_works(peers, 200)
+    check(links <= network.sockets(2), f"{links} became {network.sockets(2)}")
+
+
+def test_idle(run):
+    idle(run, 12)
+
+
+def test_slow_idle(run):
+    """A minute, with a limit of silence under which idle links would send nothing for five."""
+    idle(run, 60, link_silence_ms=600000)
 
 
 def over_both(run, expected, *broken):
