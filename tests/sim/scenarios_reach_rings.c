@@ -166,7 +166,7 @@ SCENARIO(reach_third_behind)
 /* Several newcomers at once: each gets a place, and all are in the next view. */
 SCENARIO(reach_several_at_once)
 {
-    enum { BEFORE = 18, AFTER = BEFORE + 4 };
+    enum { BEFORE = 18, AFTER = BEFORE + 5 };
     cluster_of(sim, "oooooooouuoooooooo");
     for (uint32_t i = BEFORE; i < AFTER - 1; i++)
         p[i] = join_at(sim, 1 + i, SIM_DROP, 0);
