@@ -421,12 +421,13 @@ static void outgoing_down(struct pccl_peer *p, struct pccl_peer_link *link, cons
     }
     if (p->state == PCCL_PEER_OVER || tidy_link(p, link) || !is_wanted(link))
         return;
-    if (was_up && !brief && is_evidence(event) && !is_newcomer(p, link)) {
+    bool newcomer = is_newcomer(p, link);
+    if (was_up && !brief && is_evidence(event) && !newcomer) {
         forgive(p, link);
         dial(p, link); /* at once, because the answer distinguishes a broken connection from a dead peer */
         return;
     }
-    if (is_newcomer(p, link))
+    if (newcomer)
         link->pause_ms = (uint32_t)pccl_max_u64(link->pause_ms, NEWCOMER_PAUSE_MS);
     link->retry_us = p->now_us + link->pause_ms * UINT64_C(1000);
     link->pause_ms = (uint32_t)pccl_min_u64(link->pause_ms * UINT64_C(2), longest_pause_ms(p, link));
