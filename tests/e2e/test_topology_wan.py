@@ -18,6 +18,7 @@ from phases import agree
 from topologies import nobody_went, optimize, picture, random_sums, reduce, updated
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "wan"))
+from networks import NETWORKS  # noqa: E402 pylint: disable=wrong-import-position
 from wan import Wan  # noqa: E402 pylint: disable=wrong-import-position
 
 MEGABIT = 1e6 / 8
@@ -152,19 +153,8 @@ def figure_draws(run):
     figure("rings at least half as good as the best", fair, f"of {DRAWS}")
 
 
-ACCESS_MBIT, SITE_MBIT, PAIR_MBIT = 100, 25, 2
-UNEQUAL, UNEQUAL_DELAY_MS, SITE_DELAY_MS = 8, 10, 0.25
+ACCESS_MBIT = 100
 UNEQUAL_FLOATS = 1 << 20  # 4 MiB
-
-
-def two_sites(far):
-    """Puts half of the peers into each of two sites, with one line each."""
-    half = UNEQUAL // 2
-    for site in (1, 2):
-        hosts = range(1 + (site - 1) * half, 1 + site * half)
-        far.wan.set_site(site, SITE_MBIT, SITE_MBIT, hosts)
-        for pair in itertools.permutations(hosts, 2):
-            far.wan.set_delay(SITE_DELAY_MS, *pair)
 
 
 def seconds_of_a_sum(far, tag):
@@ -176,13 +166,13 @@ def seconds_of_a_sum(far, tag):
     return statistics.median(took_s[1:])
 
 
-def sums_on(run, prepare):
-    far = Far(run, UNEQUAL, 0, 0, narrow=())
+def sums_on(run, name):
+    network = NETWORKS[name]
+    count = len(network.up)
+    far = Far(run, count, 0, 0, narrow=())
     far.wan.tell(f"queue {int(ACCESS_MBIT * MEGABIT * QUEUE_MS / 1000 / 1024)}")
-    far.wan.set_rate(ACCESS_MBIT)
-    far.wan.set_rate(0, MASTER)
-    far.wan.set_delay(UNEQUAL_DELAY_MS)
-    prepare(far)
+    network.lay_out(far.wan, range(1, 1 + count))
+    figure("seconds of 4 MiB at least", network.bound_s(4 * UNEQUAL_FLOATS), "s")
     figure("seconds of 4 MiB before an optimization", seconds_of_a_sum(far, 100), "s")
     describe(far, picture(far.peers[0]))
     figure("ms of an optimization", optimize(far.peers), "ms")
@@ -194,18 +184,18 @@ def sums_on(run, prepare):
 def figure_shared_lines(run):
     """Two sites of four peers, each with one line of 25 Mbit/s. A ring that crosses once each way takes 2.35 s;
     direct exchange over all pairs takes 5.4 s."""
-    sums_on(run, two_sites)
+    sums_on(run, "two sites")
 
 
 def figure_bad_pair(run):
     """One pair of eight peers has 2 Mbit/s, all others 100. A ring that avoids it takes 0.6 s, direct exchange 4.2 s.
     """
-    sums_on(run, lambda far: far.set_rate(PAIR_MBIT, 0, 1))
+    sums_on(run, "bad pair")
 
 
 def figure_equal(run):
     """Eight equal peers of 100 Mbit/s: the gain from known rates."""
-    sums_on(run, lambda far: None)
+    sums_on(run, "equal")
 
 
 def leaves_link_that_degrades(run, verb):

@@ -19,7 +19,7 @@ const char command_help[] = "  rate MBIT            of every port, both ways; 0:
                             "  loss [I J] PERCENT   of segments\n"
                             "  duplicate [I J] PERCENT   of segments arrive twice\n"
                             "  reorder [I J] PERCENT MS  of segments arrive that much later; others pass them\n"
-                            "  queue KIB            of each port and pair\n"
+                            "  queue KIB            of each port, site and pair\n"
                             "  cut I J              what I sends to J is dropped from now on\n"
                             "  heal I J\n"
                             "  stats                counters\n";
@@ -246,23 +246,22 @@ static bool show(const struct call *call)
     size_t used = 0;
     for (int i = 0; i < network->ports && used < COMMAND_ANSWER_BYTES; i++) {
         const struct port *port = &network->port[i];
-        uint64_t lost = 0, doubled = 0, held_back = 0, cut_off = 0, dropped = port->up.dropped;
+        uint64_t lost = 0, doubled = 0, held_back = 0, cut_off = 0;
         for (int j = 0; j < network->ports; j++) {
             lost += network->pair[i][j].lost;
             doubled += network->pair[i][j].doubled;
             held_back += network->pair[i][j].held_back;
             cut_off += network->pair[i][j].cut_off;
-            dropped += network->pair[i][j].stage.dropped;
         }
-        used +=
-            (size_t)snprintf(call->answer + used, COMMAND_ANSWER_BYTES - used,
-                             "%s{\"port\": %d, \"in\": %llu, \"out\": %llu, \"sent_bytes\": %.0f, \"lost\": %llu, "
-                             "\"duplicated\": %llu, \"held_back\": %llu, \"cut_off\": %llu, \"queue_full\": %llu, "
-                             "\"queue_full_in\": %llu, \"refused\": %llu}",
-                             i ? ", " : "[", i, (unsigned long long)port->in, (unsigned long long)port->out,
-                             port->sent_bytes, (unsigned long long)lost, (unsigned long long)doubled,
-                             (unsigned long long)held_back, (unsigned long long)cut_off, (unsigned long long)dropped,
-                             (unsigned long long)port->down.dropped, (unsigned long long)port->refused);
+        used += (size_t)snprintf(call->answer + used, COMMAND_ANSWER_BYTES - used,
+                                 "%s{\"port\": %d, \"in\": %llu, \"out\": %llu, \"sent_bytes\": %.0f, \"lost\": %llu, "
+                                 "\"duplicated\": %llu, \"held_back\": %llu, \"cut_off\": %llu, \"queue_full\": %llu, "
+                                 "\"queue_full_in\": %llu, \"refused\": %llu}",
+                                 i ? ", " : "[", i, (unsigned long long)port->in, (unsigned long long)port->out,
+                                 port->sent_bytes, (unsigned long long)lost, (unsigned long long)doubled,
+                                 (unsigned long long)held_back, (unsigned long long)cut_off,
+                                 (unsigned long long)port->dropped, (unsigned long long)port->dropped_in,
+                                 (unsigned long long)port->refused);
     }
     if (used + 2 < COMMAND_ANSWER_BYTES)
         memcpy(call->answer + used, "]", 2);

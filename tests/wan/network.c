@@ -42,11 +42,11 @@ static struct packet *remove_head(struct packet **head)
 
 static int64_t start_ns(const struct stage *stage) { return later(stage->free_ns, stage->head->first_ns); }
 
-/* Takes over the packet, or drops it. */
-static void stage_put(struct network *network, struct stage *stage, struct packet *packet)
+/* Takes over the packet, or drops it and counts that. */
+static void stage_put(struct network *network, struct stage *stage, struct packet *packet, uint64_t *dropped)
 {
     if (stage->head && stage->waiting_bytes + packet->wire_bytes > network->queue_bytes) {
-        stage->dropped++;
+        (*dropped)++;
         free(packet);
         return;
     }
@@ -132,7 +132,7 @@ static void put(struct network *network, const struct arrival *arrival, struct i
     packet->is_late = impairment.is_late;
     packet->length = arrival->length;
     memcpy(packet->bytes, arrival->frame, arrival->length);
-    stage_put(network, &network->port[arrival->from].up, packet);
+    stage_put(network, &network->port[arrival->from].up, packet, &network->port[arrival->from].dropped);
 }
 
 /* The segments from `first` to before `end`, as a whole if it is all of them. */
@@ -207,9 +207,10 @@ static void enter_pair(struct network *network, struct packet *packet)
         memcpy(copy, packet, sizeof *copy + packet->length);
         pair->doubled++;
     }
-    stage_put(network, &pair->stage, packet);
+    uint64_t *dropped = &network->port[packet->from].dropped;
+    stage_put(network, &pair->stage, packet, dropped);
     if (copy)
-        stage_put(network, &pair->stage, copy);
+        stage_put(network, &pair->stage, copy, dropped);
 }
 
 static void run_uplink(struct network *network, int from, int64_t now_ns, int64_t *next_ns)
@@ -218,7 +219,7 @@ static void run_uplink(struct network *network, int from, int64_t now_ns, int64_
     while ((packet = stage_take(&network->port[from].up, now_ns, next_ns)) != NULL) {
         network->port[from].sent_bytes += packet->wire_bytes;
         if (leaves_site(network, from, packet->to))
-            stage_put(network, &network->site[network->port[from].site].up, packet);
+            stage_put(network, &network->site[network->port[from].site].up, packet, &network->port[from].dropped);
         else
             enter_pair(network, packet);
     }
@@ -235,7 +236,7 @@ static void run_site_downlink(struct network *network, struct site *site, int64_
 {
     struct packet *packet;
     while ((packet = stage_take(&site->down, now_ns, next_ns)) != NULL)
-        stage_put(network, &network->port[packet->to].down, packet);
+        stage_put(network, &network->port[packet->to].down, packet, &network->port[packet->to].dropped_in);
 }
 
 /* Keeps the list in the order of last_ns. */
@@ -255,8 +256,10 @@ static void hold_back(struct pair *pair, struct packet *packet)
 static void move_due(struct network *network, struct packet **head, struct stage *next, int64_t now_ns,
                      int64_t *next_ns)
 {
-    while (*head && (*head)->last_ns <= now_ns + EARLY_NS)
-        stage_put(network, next, remove_head(head));
+    while (*head && (*head)->last_ns <= now_ns + EARLY_NS) {
+        struct packet *packet = remove_head(head);
+        stage_put(network, next, packet, &network->port[packet->to].dropped_in);
+    }
     if (*head)
         *next_ns = sooner((*head)->last_ns, *next_ns);
 }

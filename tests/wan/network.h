@@ -39,7 +39,6 @@ struct stage {
     double rate_bps; /* 0: unlimited */
     int64_t free_ns; /* the last bit of the packet before left then */
     int64_t end_ns;  /* the last bit of the first packet leaves then; 0: not begun */
-    uint64_t dropped;
 };
 
 struct pair {
@@ -62,6 +61,8 @@ struct port {
     struct stage up, down;
     int site;
     uint64_t in, out, refused; /* frames */
+    uint64_t dropped;          /* sent packets that did not fit into the queue of an uplink or a pair */
+    uint64_t dropped_in;       /* packets to this port that did not fit into the queue of a downlink */
     double sent_bytes;         /* on its uplink */
 };
 

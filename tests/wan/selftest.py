@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+from networks import NETWORKS
 from wan import Failure, Wan, inside
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
@@ -377,10 +378,58 @@ def test_sites(wan):
         each.close()
     for there, mbit in (((0, 1), (2, 1)), 20), (((1, 0), (1, 2)), 40):
         shares_of_a_line(wan, there, mbit)
+    wan.set_site(1, 0, 0, (0, 2))
     for port in (0, 2):
         wan.tell(f"site {port} 0")
-    wan.tell("siteup 1 0")
-    wan.tell("sitedown 1 0")
+
+
+def test_full_site(wan):
+    """Packets that do not fit into the queue of a site's line are counted: at the sender, or at the receiver."""
+    one, other = datagrams(wan, 2, 1)
+    wan.set_rate(0)
+    wan.tell("queue 10")
+    for site, up, down, port, what in ((1, STANDSTILL_MBIT, 0, 2, "queue_full"),
+                                       (1, 0, STANDSTILL_MBIT, 1, "queue_full_in")):
+        wan.set_site(site, up, down, (port,))
+        before = wan.stats()
+        for number in range(1, 41):  # one by one, so that none fills the queue of the port
+            one.sendto(bytes(1000), other.getsockname())
+            poll(lambda was=before, to=number: count_of(wan, "in") - was[2]["in"] >= to, "a datagram at the emulator")
+        poll(lambda was=before, at=port, of=what: wan.stats()[at][of] - was[at][of] >= 28, "dropped datagrams")
+        within(wan.stats()[port][what] - before[port][what], 28, 31, "dropped datagrams")
+        wan.tell("queue 4096")
+        wan.set_site(site, 0, 0, (port,))
+        one.sendto(b"the last one", other.getsockname())
+        while other.recv(2000) != b"the last one":
+            pass
+        wan.tell("queue 10")
+        wan.tell(f"site {port} 0")
+    wan.tell("queue 4096")
+    wan.set_rate(100)
+    one.close()
+    other.close()
+
+
+def test_networks(_):
+    """The narrow lines of networks of unequal peers hold. The rates stand here again, as they were meant."""
+    lines = {
+        "equal": ((((0, 1), (0, 2)), 100), (((1, 0), (2, 0)), 100)),
+        "two sites": ((((0, 4), (1, 5)), 25), (((4, 0), (5, 1)), 25)),
+        "three sites": ((((0, 3), (1, 6)), 20), (((3, 0), (6, 1)), 40)),
+        "a tenth": ((((4, 0), (4, 1)), 10), (((0, 4), (1, 4)), 10)),
+        "a half": ((((4, 0), (4, 1)), 50), (((0, 4), (1, 4)), 50)),
+        "homes": ((((0, 1), (0, 2)), 10), (((6, 0), (7, 0)), 40)),
+        "bad pair": ((((0, 1), (0, 1)), 2), (((1, 0), (1, 0)), 2)),
+    }
+    with Wan(8, rate_mbit=0, delay_ms=0) as wan:
+        for name, network in NETWORKS.items():
+            network.lay_out(wan, range(8))
+            for ways, mbit in lines[name]:
+                say(f"{name}: {ways} share {mbit} Mbit/s")
+                shares_of_a_line(wan, ways, mbit)
+    bounds = {"equal": 2.35, "two sites": 5.37, "three sites": 6.71, "a tenth": 13.42, "a half": 2.68, "homes": 13.42}
+    for name, seconds in bounds.items():
+        within(NETWORKS[name].bound_s(16 << 20), seconds - 0.005, seconds + 0.005, f"the bound of '{name}'")
 
 
 def shares_of_a_line(wan, ways, mbit):

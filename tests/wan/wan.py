@@ -173,6 +173,11 @@ class Wan(Network):
         self.tell(f"siteup {site} {up}")
         self.tell(f"sitedown {site} {down}")
 
+    def set_pair(self, mbit, one, other):
+        """Limits the data between two ports, in each direction, besides the rates of the ports; 0: unlimited."""
+        self.set_rate(mbit, one, other)
+        self.set_rate(mbit, other, one)
+
     def set_delay(self, ms, *pair):
         self.tell(" ".join(["delay", *map(str, pair), str(ms)]))
 
