@@ -685,9 +685,10 @@ PCCL_EXPORT pcclResult_t pcclOptimizeTopology(const pcclComm_t *comm);
 
 /*
  * Returns the master's topology report of this communicator's group as text: a line for each peer, one for the ring,
- * and one for each measured path with its rate, round trip, age and source. src/topology/report.h defines the format,
- * docs/PROTOCOL.md its meaning. If the paths do not fit into a message (with more than about 60 peers), the report
- * contains only the paths of the ring.
+ * and one for each measured path with its rate, round trip, age and source. Comments give the highest rate that an
+ * all-reduce could have on these paths, the line that limits it, and the rate around the ring. src/topology/report.h
+ * defines the format, docs/PROTOCOL.md its meaning. If the paths do not fit into a message (with more than about 60
+ * peers), the report contains only the paths of the ring.
  *
  * The text and its terminator need *needed bytes; with text NULL and size 0 the call only sets *needed. The report
  * changes as peers join and leave and links are used, so the next call may need more bytes: pass a larger buffer.

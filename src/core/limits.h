@@ -45,6 +45,8 @@ enum {
     PCCL_OPTIMIZE_PEERS_MAX = 1024, /* largest group whose links are measured and whose ring is searched */
     PCCL_MESH_PEERS_MAX = 16,       /* largest group with links between all members; larger ones use rings and hubs */
     PCCL_HUB_PEERS_MAX = 64,        /* largest group with hubs, because the hubs are numbered by the bits of a word */
+    PCCL_TREES_PEERS_MAX = 64,      /* largest group for which trees are packed (topology/trees.h) */
+    PCCL_TREES_MAX = 32,            /* trees in a table */
     PCCL_SEND_LINKS_MAX = 256,      /* links of a peer that are used only for sends, now or recently */
     PCCL_POOL_MAX = 64,             /* connections from one peer to another */
     PCCL_POOL_LAST = PCCL_POOL_MAX - 1,

@@ -22,7 +22,8 @@ static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost
 {
     const uint32_t count = group->ring_count;
     const bool is_small = pccl_master_is_small(count);
-    struct pccl_pairs pairs = {.count = count};
+    uint64_t rates[PCCL_MESH_PEERS_MAX * PCCL_MESH_PEERS_MAX];
+    uint32_t rtts_us[PCCL_MESH_PEERS_MAX * PCCL_MESH_PEERS_MAX];
     uint64_t slowest = UINT64_MAX, rate;
     uint32_t longest_us = 0, rtt_us;
     for (uint32_t i = 0; i < count; i++) {
@@ -35,14 +36,14 @@ static void add_mesh(const struct pccl_peer_group *group, struct pccl_cost *cost
             slowest = pccl_min_u64(slowest, rate);
             longest_us = (uint32_t)pccl_max_u64(longest_us, rtt_us);
             if (is_small) {
-                pairs.rates[i][k] = rate;
-                pairs.rtts_us[i][k] = rtt_us;
+                rates[i * count + k] = rate;
+                rtts_us[i * count + k] = rtt_us;
             }
         }
     }
     cost->mesh_rate = slowest;
     cost->mesh_rtt_us = longest_us;
-    cost->mesh_share = is_small ? pccl_pairs_share(&pairs) : 0;
+    cost->mesh_share = is_small ? pccl_pairs_share(&(struct pccl_pairs){count, rates, rtts_us}) : 0;
 }
 
 static bool has_hubs(const struct pccl_cost *cost) { return (cost->to_hubs | cost->from_hubs) != 0; }

@@ -147,7 +147,8 @@ static size_t print(struct pccl_master *m, struct pccl_peer_group *group, char *
     if (all && !pccl_master_build_ring_problem(m, group, &problem))
         return 0;
     if (pccl_topology_report_init(&report, &m->memory, group->ring_count)) {
-        bool is_complete = fill(m, group, all ? &problem : NULL, &report);
+        bool is_complete = fill(m, group, all ? &problem : NULL, &report) &&
+                           (!all || pccl_topology_report_promise(&report, report.ring));
         if (is_complete)
             length = pccl_topology_report_print(&report, false, text, PCCL_TOPOLOGY_REPORT_BYTES_MAX);
         if (is_complete && all && length > PCCL_TOPOLOGY_REPORT_BYTES_MAX)

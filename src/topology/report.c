@@ -45,6 +45,51 @@ bool pccl_topology_report_add(struct pccl_topology_report *report, const struct 
     return true;
 }
 
+static void list_figures(const struct pccl_topology_report *report, uint64_t *rates, uint32_t *rtts_us)
+{
+    for (size_t i = 0; i < (size_t)report->count * report->count; i++) {
+        rates[i] = PCCL_RATE_UNKNOWN;
+        rtts_us[i] = 0;
+    }
+    for (uint32_t i = 0; i < report->link_count; i++) {
+        const struct pccl_topology_link *link = &report->links[i];
+        const size_t cell = (size_t)link->from * report->count + link->to;
+        rates[cell] = link->source == PCCL_FIGURE_UNREACHABLE ? PCCL_RATE_NONE : link->rate;
+        rtts_us[cell] = link->rtt_us;
+    }
+}
+
+bool pccl_topology_report_promise(struct pccl_topology_report *report, const uint32_t *ring)
+{
+    const size_t cells = (size_t)report->count * report->count, bytes = cells * (sizeof(uint64_t) + sizeof(uint32_t));
+    struct pccl_lines lines;
+    memset(&report->promise, 0, sizeof report->promise);
+    if (report->count < 2 || report->count > PCCL_TREES_PEERS_MAX)
+        return true;
+    uint64_t *rates = pccl_allocate(&report->memory, bytes);
+    if (rates == NULL)
+        return false;
+    uint32_t *rtts_us = (uint32_t *)(void *)(rates + cells);
+    list_figures(report, rates, rtts_us);
+    pccl_lines_find(&lines, &(struct pccl_pairs){report->count, rates, rtts_us});
+    report->promise.bound = pccl_lines_bound(&lines);
+    report->promise.ring = pccl_lines_ring(&lines, ring);
+    enum pccl_status status = pccl_trees_pack(&lines, &report->memory, &report->promise.trees);
+    pccl_release(&report->memory, rates, bytes);
+    return status == PCCL_OK;
+}
+
+void pccl_topology_limit_text(const struct pccl_bound *bound, struct pccl_text *text)
+{
+    const char *line = bound->is_down ? "downlink" : "uplink";
+    switch (bound->limit) {
+    case PCCL_LIMIT_MEMBER: pccl_text_format(text, "%s of peer %u", line, bound->member); break;
+    case PCCL_LIMIT_MEMBERS: pccl_text_format(text, "%ss of all peers", line); break;
+    case PCCL_LIMIT_SITE: pccl_text_format(text, "%s of the site of peer %u", line, bound->member); break;
+    case PCCL_LIMIT_SITES: pccl_text_format(text, "%ss of all sites", line); break;
+    }
+}
+
 static void end_line(struct pccl_print *page) { pccl_print_add_bytes(page, "\n", 1); }
 
 static void write_peer(struct pccl_print *page, uint32_t number, const struct pccl_topology_peer *peer)
@@ -94,6 +139,26 @@ static void write_links(struct pccl_print *page, const struct pccl_topology_repo
     }
 }
 
+static void write_promise(struct pccl_print *page, const struct pccl_topology_report *report)
+{
+    const struct pccl_topology_promise *promise = &report->promise;
+    struct pccl_text limit;
+    if (promise->bound.rate == 0)
+        return;
+    pccl_topology_limit_text(&promise->bound, &limit);
+    pccl_print_format(page, "# all-reduce, bytes of the tensor per second: at most %" PRIu64 ", %s",
+                      promise->bound.rate, limit.bytes);
+    end_line(page);
+    pccl_print_format(page, "# around the ring %" PRIu64 ", over trees %" PRIu64, promise->ring, promise->trees.rate);
+    end_line(page);
+    for (uint32_t t = 0; t < promise->trees.count; t++) {
+        pccl_print_format(page, "# tree %u of %u:", promise->trees.weights[t], PCCL_TREES_WEIGHT);
+        for (uint32_t i = 0; i < report->count; i++)
+            pccl_print_format(page, " %u", promise->trees.parents[t][i]);
+        end_line(page);
+    }
+}
+
 size_t pccl_topology_report_print(const struct pccl_topology_report *report, bool ring_only, char *text, size_t size)
 {
     struct pccl_print page;
@@ -113,6 +178,7 @@ size_t pccl_topology_report_print(const struct pccl_topology_report *report, boo
     pccl_print_format(&page, "search seed %" PRIu64 " steps %" PRIu64, report->seed, report->steps);
     end_line(&page);
     write_links(&page, report, ring_only);
+    write_promise(&page, report);
     pccl_print_format(&page, "end");
     end_line(&page);
     return page.length;

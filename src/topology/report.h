@@ -12,12 +12,17 @@
  *     way 0 1 rate 50000000 rtt 25100 age 1200 tested
  *     way 0 2 unreachable age 1200
  *     way 1 0 rate 40000000 rtt 25100 age 1200 traffic reversed
+ *     # all-reduce, bytes of the tensor per second: at most 30000000, uplink of peer 1
+ *     # around the ring 22500000, over trees 30000000
+ *     # tree 192 of 256: 0 0 0
+ *     # tree 64 of 256: 2 0 2
  *     end
  *
  * rate: bytes per second; rtt: microseconds; age: milliseconds; `tested` or `traffic`; `reversed` if the receiver has
  * dialed the link, because the sender cannot reach its port. Links without figures are omitted. `name` is the rest of
  * the line and may be empty. Lines that begin with # and empty lines are skipped. The others are in this order, peers
- * by number, links in any order.
+ * by number, links in any order. The comments follow from the links: the rate that no schedule can exceed and the line
+ * that limits it, the rates of the ring and of weighted trees, and the parent of each peer in each tree.
  */
 #ifndef PCCL_TOPOLOGY_REPORT_H
 #define PCCL_TOPOLOGY_REPORT_H
@@ -29,7 +34,9 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/text.h"
+#include "topology/lines.h"
 #include "topology/matrix.h"
+#include "topology/trees.h"
 
 struct pccl_topology_peer {
     struct pccl_id id;
@@ -44,6 +51,13 @@ struct pccl_topology_link {
     bool reversed;  /* true if the receiver of the data has dialed the link */
 };
 
+/* Rates of an all-reduce on the lines of the group (topology/lines.h), in bytes of the tensor per second. */
+struct pccl_topology_promise {
+    struct pccl_bound bound; /* of any schedule; rate 0: unknown, and so are the others */
+    uint64_t ring;
+    struct pccl_trees trees;
+};
+
 struct pccl_topology_report {
     struct pccl_memory memory; /* allocator of its arrays */
     uint32_t group, count;
@@ -52,6 +66,7 @@ struct pccl_topology_report {
     struct pccl_topology_link *links; /* known links, each once, in any order */
     uint32_t link_count, link_capacity;
     uint64_t seed, steps; /* seed and steps of the search that found the ring; steps 0: no search */
+    struct pccl_topology_promise promise;
 };
 
 /*
@@ -66,6 +81,14 @@ void pccl_topology_report_fini(struct pccl_topology_report *report);
  */
 PCCL_MUST_CHECK bool pccl_topology_report_add(struct pccl_topology_report *report,
                                               const struct pccl_topology_link *link);
+
+/*
+ * Computes the promise from all links, for this ring of the peers. A group of more than PCCL_TREES_PEERS_MAX peers, or
+ * with a peer without a known link, has none. Returns false if out of memory.
+ */
+PCCL_MUST_CHECK bool pccl_topology_report_promise(struct pccl_topology_report *report, const uint32_t *ring);
+/* Writes the line that limits an all-reduce: "uplink of peer 4", "downlinks of all sites". */
+void pccl_topology_limit_text(const struct pccl_bound *bound, struct pccl_text *text);
 
 /*
  * Writes at most `size` bytes, without a terminating zero, and returns the length of the complete text. `ring_only`

@@ -523,6 +523,31 @@ def test_solve_streams(run):
         check(done.returncode == 0 and "the ring in the file is the same" in done.stdout, f"{done.stdout}{done.stderr}")
 
 
+def test_solve_promise(run):
+    """Two sites that share a line: the limit, the rates of the ring and of trees, in all three forms."""
+    ways = {(i, k): (25, 20000) if i % 2 != k % 2 else (100, 500) for i, k in pairs(8)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = picture(folder, 8, range(8), ways)
+        promise = solved(path)["all_reduce"]
+        equal((promise["most_mbit"], promise["limit"]), (25, "uplink of the site of peer 0"), "the limit")
+        equal((round(promise["ring_mbit"], 2), promise["trees_mbit"]), (14.29, 25), "of the ring and of trees")
+        equal(sum(tree["weight"] for tree in promise["trees"]), 256, "weights")
+        for tree in promise["trees"]:
+            crossing = [i for i, parent in enumerate(tree["parents"]) if i % 2 != parent % 2]
+            check(len(crossing) == 1 and len(tree["parents"]) == 8, f"one edge between the sites: {tree}")
+        out, err = perf("--solve", path, "--dump", "-")
+        check("at most 3125000, uplink of the site of peer 0\n" in out, out)
+        check("\n# around the ring 1785714, over trees 3125000\n" in out, out)
+        for part in (
+            "at most 25 Mbit/s of the tensor, limited by the uplink of the site of peer 0\n",
+            "around the ring: 14.29 Mbit/s, 57 %\n",
+            "over trees: 25 Mbit/s, 100 %; operations do not use trees\n",
+        ):
+            check(part in err, f"{part} in {err}")
+        equal(sum(line.startswith("# tree ") for line in out.split("\n")), len(promise["trees"]), "trees in the text")
+        equal(solved(picture(folder, 65, range(65), scattered(65), steps=1000))["all_reduce"], None, "too many peers")
+
+
 def test_solve_unknown(run):
     """A ring over paths without data, and one that avoids them."""
     with tempfile.TemporaryDirectory() as folder:

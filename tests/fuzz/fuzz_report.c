@@ -44,6 +44,28 @@ static void expect_stable(const struct pccl_topology_report *report, const struc
     free(second);
 }
 
+static void expect_readable(const struct pccl_topology_report *report)
+{
+    struct pccl_topology_report again;
+    struct pccl_text reason;
+    size_t length = pccl_topology_report_print(report, false, NULL, 0);
+    char *text = malloc(length);
+    EXPECT(text != NULL);
+    (void)pccl_topology_report_print(report, false, text, length);
+    EXPECT(perf_report_parse(text, length, &report->memory, &again, &reason) == PCCL_OK);
+    pccl_topology_report_fini(&again);
+    free(text);
+}
+
+/* Checks that neither the ring nor trees promise more than the bound, and that the text of a promise is readable. */
+static void expect_promise(struct pccl_topology_report *report)
+{
+    EXPECT(pccl_topology_report_promise(report, report->ring));
+    EXPECT(report->promise.ring <= report->promise.bound.rate);
+    EXPECT(report->promise.trees.rate <= report->promise.bound.rate);
+    expect_readable(report);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct heap heap = {0};
@@ -53,11 +75,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (perf_report_parse((const char *)data, size, &memory, &report, &reason) == PCCL_OK) {
         expect_stable(&report, &memory, false);
         expect_stable(&report, &memory, true);
+        EXPECT(heap.most <= 1000 + 50 * size); /* enough for two reports at once */
+        expect_promise(&report);
         pccl_topology_report_fini(&report);
     } else {
         EXPECT(reason.length > 6 && memcmp(reason.bytes, "line ", 5) == 0);
+        EXPECT(heap.most <= 1000 + 50 * size);
     }
     EXPECT(heap.live == 0);
-    EXPECT(heap.most <= 1000 + 50 * size); /* enough for two reports at once */
     return 0;
 }

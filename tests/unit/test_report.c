@@ -78,6 +78,75 @@ TEST(there_and_back)
     assert_int_equal(memory.live_blocks, 0);
 }
 
+/* Two sites of two peers each, 100 Mbit/s, whose line has 25. The ring crosses twice in each direction. */
+TEST(the_promise_of_the_links)
+{
+    static const char text[] =
+        "pccl topology 1\ngroup 0\npeers 4\npeer 0 " ID_A " 1.2.3.4:0\npeer 1 " ID_A " 1.2.3.4:0\npeer 2 " ID_A
+        " 1.2.3.4:0\npeer 3 " ID_A " 1.2.3.4:0\nring 0 2 1 3\nsearch seed 0 steps 0\n"
+        "way 0 1 rate 12500000 rtt 500 age 0 tested\nway 1 0 rate 12500000 rtt 500 age 0 tested\n"
+        "way 2 3 rate 12500000 rtt 500 age 0 traffic\nway 3 2 rate 12500000 rtt 500 age 0 tested\n"
+        "way 0 2 rate 3125000 rtt 20000 age 0 tested\nway 2 1 rate 3125000 rtt 20000 age 0 tested\n"
+        "way 1 3 rate 2000000 rtt 20000 age 0 tested\nway 3 0 unreachable age 0\n";
+    static const char promise[] =
+        "# all-reduce, bytes of the tensor per second: at most 3125000, uplink of the site of peer "
+        "0\n# around the ring 0, over trees 3125000\n";
+    struct test_memory memory;
+    struct pccl_topology_report report;
+    struct pccl_text reason;
+    static char expected[4096], found[4096];
+    test_memory_init(&memory);
+    (void)snprintf(expected, sizeof expected, "%send\n", text);
+    assert_int_equal(read_exact(expected, strlen(expected), &memory.memory, &report, &reason), PCCL_OK);
+    expect_text(&report, false, expected);
+    assert_true(pccl_topology_report_promise(&report, report.ring));
+    found[pccl_topology_report_print(&report, false, found, sizeof found - 1)] = '\0';
+    assert_memory_equal(found, text, sizeof text - 1);
+    assert_memory_equal(found + sizeof text - 1, promise, sizeof promise - 1);
+    assert_non_null(strstr(found, "\n# tree "));
+    static const uint32_t other[] = {0, 1, 2, 3}; /* crosses once in each direction, but 3 -> 0 is unreachable */
+    assert_true(pccl_topology_report_promise(&report, other));
+    assert_int_equal(report.promise.ring, 0);
+    report.links[7].source = PCCL_FIGURE_TESTED;
+    report.links[7].rate = 3000000;
+    report.links[7].rtt_us = 20000;
+    assert_true(pccl_topology_report_promise(&report, other));
+    assert_int_equal(report.promise.ring, 3000000 * 4 / 6 + 83333); /* 3125000 * 4 / 6: a slower test is no slow link */
+    for (uint64_t fail_at = 1; fail_at <= 2; fail_at++) {
+        memory.requests = 0;
+        memory.fail_at = fail_at;
+        assert_false(pccl_topology_report_promise(&report, other));
+    }
+    memory.fail_at = 0;
+    struct pccl_topology_report again; /* readers ignore the comments */
+    assert_int_equal(read_exact(found, strlen(found), &memory.memory, &again, &reason), PCCL_OK);
+    expect_text(&again, false, expected);
+    pccl_topology_report_fini(&again);
+    pccl_topology_report_fini(&report);
+    assert_int_equal(memory.live_blocks, 0);
+}
+
+/* One peer, more peers than trees are packed for, and a peer without a known link. */
+TEST(no_promise)
+{
+    static const uint32_t sizes[] = {1, 2, PCCL_TREES_PEERS_MAX + 1};
+    for (uint32_t i = 0; i < PCCL_COUNT_OF(sizes); i++) {
+        struct test_memory memory;
+        struct pccl_topology_report report;
+        test_memory_init(&memory);
+        assert_true(pccl_topology_report_init(&report, &memory.memory, sizes[i]));
+        if (sizes[i] > 1)
+            assert_true(pccl_topology_report_add(
+                &report, &(struct pccl_topology_link){.to = 1, .rate = 1000, .source = PCCL_FIGURE_TESTED}));
+        report.promise.bound.rate = report.promise.trees.rate = 1;
+        assert_true(pccl_topology_report_promise(&report, report.ring));
+        assert_int_equal(report.promise.bound.rate + report.promise.trees.rate + report.promise.ring, 0);
+        assert_int_equal(report.promise.trees.count, 0);
+        pccl_topology_report_fini(&report);
+        assert_int_equal(memory.live_blocks, 0);
+    }
+}
+
 TEST(comments_blanks_and_line_ends)
 {
     static const char text[] =

@@ -135,7 +135,9 @@ static bool solve(struct search *search)
         return complain(search->options->solve, "out of memory for the search");
     search->seconds = perf_now_s() - begin_s;
     perf_progress("");
-    return true;
+    return pccl_topology_report_promise(&search->report,
+                                        search->answer.worth.exists ? search->ring : search->report.ring) ||
+           complain(search->options->solve, "out of memory for trees");
 }
 
 /* ---- the answer ---- */
@@ -149,17 +151,15 @@ static bool is_same(const struct search *search)
  * Returns the rate that the master would assume for the slowest link while all links are in use, or 0 if some links are
  * unknown.
  */
-static uint64_t share_of_all(const struct pccl_topology_report *topology)
+static uint64_t share_of_all(const struct search *search)
 {
-    struct pccl_pairs pairs = {.count = topology->count};
-    uint32_t known = 0;
-    for (uint32_t i = 0; i < topology->link_count && topology->count <= PCCL_MESH_PEERS_MAX; i++) {
-        const struct pccl_topology_link *link = &topology->links[i];
-        pairs.rates[link->from][link->to] = link->rate;
-        pairs.rtts_us[link->from][link->to] = link->rtt_us;
-        known += link->rate > 0;
-    }
-    return known > 0 && known == topology->count * (topology->count - 1) ? pccl_pairs_share(&pairs) : 0;
+    const uint32_t count = search->report.count;
+    for (uint32_t i = 0; i < count * count && count <= PCCL_MESH_PEERS_MAX; i++)
+        if (i % (count + 1) != 0 && search->rates[i] <= PCCL_RATE_UNKNOWN)
+            return 0;
+    return count > 1 && count <= PCCL_MESH_PEERS_MAX
+               ? pccl_pairs_share(&(struct pccl_pairs){count, search->rates, search->rtts_us})
+               : 0;
 }
 
 static void report(const struct search *search)
@@ -170,7 +170,7 @@ static void report(const struct search *search)
     (void)fprintf(out, "# group %u, %u peers, %u of %llu ways known; seed %llu, %llu steps\n", topology->group,
                   topology->count, topology->link_count, (unsigned long long)topology->count * (topology->count - 1),
                   (unsigned long long)problem->seed, (unsigned long long)problem->steps);
-    const uint64_t share = share_of_all(topology);
+    const uint64_t share = share_of_all(search);
     if (share > 0)
         (void)fprintf(out, "slowest link while all are in use: %.3g Mbit/s\n", (double)share / 125000);
     if (search->answer.worth.exists)
@@ -186,6 +186,7 @@ static void report(const struct search *search)
         perf_ring_show(out, topology,
                        search->answer.worth.exists ? "the ring in the file is different" : "the ring of the file",
                        topology->ring);
+    perf_promise_show(out, topology);
     (void)fprintf(out, "searched for %.3f ms\n", search->seconds * 1e3);
 }
 
@@ -207,6 +208,7 @@ static bool report_json(const struct search *search)
         perf_ring_json(json, report, search->ring);
     else
         pccl_json_null(json, "ring");
+    perf_promise_json(json, report);
     pccl_json_open(json, "before", '{');
     perf_ring_json(json, report, report->ring);
     pccl_json_close(json, '}');

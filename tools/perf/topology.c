@@ -75,6 +75,7 @@ static bool report_json(const struct perf_options *options, const struct perf_ca
     perf_ring_json(json, report, report->ring);
     perf_report_json_peers(json, report);
     perf_report_json_links(json, report);
+    perf_promise_json(json, report);
     pccl_json_open(json, "rows", '[');
     for (uint32_t i = 0; i < count; i++)
         write_row(json, &calls[i]);
@@ -120,6 +121,12 @@ bool perf_topology_report(const struct perf_options *options, const struct perf_
     }
     perf_report_show(out, &report);
     perf_ring_show(out, &report, "ring", report.ring);
+    if (!pccl_topology_report_promise(&report, report.ring)) {
+        (void)fprintf(stderr, "pccl-perf: out of memory\n");
+        pccl_topology_report_fini(&report);
+        return false;
+    }
+    perf_promise_show(out, &report);
     (void)fflush(out);
     bool good = report_json(options, calls, count, &report);
     pccl_topology_report_fini(&report);

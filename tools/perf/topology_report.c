@@ -221,7 +221,83 @@ void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const 
         (void)fprintf(out, "  unknown links: %u\n", worth.unknown);
 }
 
+/* ---- the promise ---- */
+
+static int show_peer(FILE *out, const char *before, uint32_t peer, int line)
+{
+    if (line > LINE_BYTES)
+        line = fprintf(out, "\n     ");
+    return line + fprintf(out, "%s%u", before, peer);
+}
+
+/* Shows the peers of a tree below each other peer: "0 <- 1 2 4; 4 <- 3 5". */
+static void show_tree(FILE *out, const uint8_t *parents, uint32_t count, uint32_t weight)
+{
+    int line = fprintf(out, "  tree for %.1f %%:", weight * 100.0 / PCCL_TREES_WEIGHT);
+    const char *between = " ";
+    for (uint32_t peer = 0; peer < count; peer++) {
+        bool is_leaf = true;
+        for (uint32_t i = 0; i < count; i++) {
+            if (i == peer || parents[i] != peer)
+                continue;
+            if (is_leaf)
+                line = show_peer(out, between, peer, line);
+            line = show_peer(out, is_leaf ? " <- " : " ", i, line);
+            is_leaf = false;
+            between = "; ";
+        }
+    }
+    (void)fputc('\n', out);
+}
+
+void perf_promise_show(FILE *out, const struct pccl_topology_report *report)
+{
+    const struct pccl_topology_promise *promise = &report->promise;
+    struct pccl_text limit;
+    if (promise->bound.rate == 0)
+        return;
+    const double most = (double)promise->bound.rate;
+    pccl_topology_limit_text(&promise->bound, &limit);
+    (void)fprintf(out, "all-reduce: at most %.4g Mbit/s of the tensor, limited by the %s\n", mbit(promise->bound.rate),
+                  limit.bytes);
+    (void)fprintf(out, "  around the ring: %.4g Mbit/s, %.0f %%\n", mbit(promise->ring),
+                  (double)promise->ring / most * 100);
+    (void)fprintf(out, "  over trees: %.4g Mbit/s, %.0f %%; operations do not use trees\n", mbit(promise->trees.rate),
+                  (double)promise->trees.rate / most * 100);
+    for (uint32_t t = 0; t < promise->trees.count; t++)
+        show_tree(out, promise->trees.parents[t], report->count, promise->trees.weights[t]);
+}
+
 /* ---- JSON ---- */
+
+void perf_promise_json(struct pccl_json *json, const struct pccl_topology_report *report)
+{
+    const struct pccl_topology_promise *promise = &report->promise;
+    struct pccl_text limit;
+    if (promise->bound.rate == 0) {
+        pccl_json_null(json, "all_reduce");
+        return;
+    }
+    pccl_topology_limit_text(&promise->bound, &limit);
+    pccl_json_open(json, "all_reduce", '{');
+    perf_json_number(json, "most_mbit", "%.6f", mbit(promise->bound.rate));
+    pccl_json_string(json, "limit", limit.bytes);
+    perf_json_number(json, "ring_mbit", "%.6f", mbit(promise->ring));
+    perf_json_number(json, "trees_mbit", "%.6f", mbit(promise->trees.rate));
+    pccl_json_open(json, "trees", '[');
+    for (uint32_t t = 0; t < promise->trees.count; t++) {
+        pccl_json_begin_line(json);
+        pccl_json_open(json, NULL, '{');
+        pccl_json_number(json, "weight", promise->trees.weights[t]);
+        pccl_json_open(json, "parents", '[');
+        for (uint32_t i = 0; i < report->count; i++)
+            pccl_json_number(json, NULL, promise->trees.parents[t][i]);
+        pccl_json_close(json, ']');
+        pccl_json_close(json, '}');
+    }
+    pccl_json_close(json, ']');
+    pccl_json_close(json, '}');
+}
 
 void perf_report_json_peers(struct pccl_json *json, const struct pccl_topology_report *report)
 {

@@ -37,6 +37,11 @@ void perf_report_show(FILE *out, const struct pccl_topology_report *report);
 /* Shows a ring, for example "ring: 0 -> 2 -> 1 -> 0", and its figures. */
 void perf_ring_show(FILE *out, const struct pccl_topology_report *report, const char *title, const uint32_t *ring);
 
+/* Shows the promise of the report: rates of an all-reduce, the line that limits it, and trees. Nothing if unknown. */
+void perf_promise_show(FILE *out, const struct pccl_topology_report *report);
+/* Adds "all_reduce": {...}, or null if the promise is unknown. */
+void perf_promise_json(struct pccl_json *json, const struct pccl_topology_report *report);
+
 /* Adds "peers": [...]. */
 void perf_report_json_peers(struct pccl_json *json, const struct pccl_topology_report *report);
 /* Adds "ways": [...]. */
