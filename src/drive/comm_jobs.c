@@ -47,9 +47,11 @@ static uint64_t key_of(const struct pccl_instance *instance)
  * Keeps an operation for the next report: a round of the program begins with it, because all earlier ones had ended. If
  * there are too many, the smallest keys stay.
  */
-static void note_round(struct pccl_comm_watch *watch, const struct pccl_instance *instance, uint64_t took_us)
+static void note_round(struct pccl_comm_watch *watch, const struct pccl_instance *instance, uint64_t took_us,
+                       uint64_t blocked_us)
 {
-    const struct pccl_seen_round round = {key_of(instance), (uint32_t)pccl_min_u64(took_us, UINT32_MAX)};
+    const struct pccl_seen_round round = {key_of(instance), (uint32_t)pccl_min_u64(took_us, UINT32_MAX),
+                                          (uint32_t)pccl_min_u64(pccl_min_u64(blocked_us, took_us), UINT32_MAX)};
     uint32_t at = watch->round_count;
     if (at == PCCL_TELEMETRY_ROUNDS_MAX && watch->rounds[--at].key <= round.key)
         return;
@@ -61,8 +63,30 @@ static void note_round(struct pccl_comm_watch *watch, const struct pccl_instance
     watch->round_count += watch->round_count < PCCL_TELEMETRY_ROUNDS_MAX;
 }
 
+void pccl_comm_op_unblock(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t now_us)
+{
+    if (!operation->blocks)
+        return;
+    const uint64_t waited_us = pccl_comm_time_unblock(&comm->time, now_us);
+    operation->blocks = false;
+    operation->blocked_us += waited_us;
+    comm->time.open_us += waited_us;
+}
+
+/* Adds the time for which the program has waited for an ended operation to one of the sums. */
+static void count_time(struct pccl_communicator *comm, struct pccl_comm_op *operation)
+{
+    struct pccl_comm_time *time = &comm->time;
+    const struct pccl_peer_op *op = operation->op;
+    const bool good = operation->status == PCCL_OK && (!op || (op->class == PCCL_CLASS_NONE && op->lost_by == PCCL_OK));
+    pccl_comm_op_unblock(comm, operation, comm->stepped_us);
+    time->open_us -= operation->blocked_us;
+    *(good ? &time->times.operating_us : &time->times.lost_us) += operation->blocked_us;
+    time->unreported = true;
+}
+
 /* Adds an operation to the counters for the reports to the master (comm_watch.h). */
-static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op)
+static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_op *op, uint64_t blocked_us)
 {
     struct pccl_comm_watch *watch = &comm->watch;
     if (op->class != PCCL_CLASS_NONE || !pccl_is_of_whole_group(&op->instance))
@@ -70,8 +94,10 @@ static void count_ended(struct pccl_communicator *comm, const struct pccl_peer_o
     watch->operations++;
     watch->bulk += !op->tiny;
     watch->took_us += comm->stepped_us - op->launched_us;
-    if (op->launched_us >= watch->ended_us)
-        note_round(watch, &op->instance, comm->stepped_us - op->launched_us);
+    if (op->launched_us >= watch->ended_us) {
+        comm->time.times.rounds_us += blocked_us;
+        note_round(watch, &op->instance, comm->stepped_us - op->launched_us, blocked_us);
+    }
     watch->ended_us = comm->stepped_us;
 }
 
@@ -85,8 +111,9 @@ void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *o
     if (operation->job && !operation->job->started)
         pccl_comm_op_job_leave(comm, operation); /* no sender was chosen */
     pccl_comm_telemetry_decided(comm, operation);
+    count_time(comm, operation);
     if (op)
-        count_ended(comm, op);
+        count_ended(comm, op, operation->blocked_us);
     finish_if_over(operation, comm);
 }
 

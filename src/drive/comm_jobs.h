@@ -62,6 +62,8 @@ void pccl_comm_op_jobs_await(struct pccl_communicator *comm);
 void pccl_comm_op_arrived(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint32_t rank);
 /* Ends an operation whose outcome is known. Call once. */
 void pccl_comm_op_decided(struct pccl_communicator *comm, struct pccl_comm_op *operation);
+/* Ends the wait of a thread for the operation in the sums of comm_time.h, if one is counted. */
+void pccl_comm_op_unblock(struct pccl_communicator *comm, struct pccl_comm_op *operation, uint64_t now_us);
 
 /* Fails all undecided operations after the state machine broke. */
 void pccl_comm_ops_give_up(struct pccl_communicator *comm);

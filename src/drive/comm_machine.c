@@ -56,11 +56,14 @@ enum pccl_status pccl_comm_take_part(struct pccl_communicator *comm, struct pccl
                                     .begun_us = pccl_now_us(),
                                     .known = pccl_peer_attributes(comm->peer).epoch,
                                     .worker = worker};
+    pccl_comm_time_block(&comm->time, slot->begun_us);
     enum pccl_status status = pccl_comm_step(comm, event);
     if (status == PCCL_OK) {
         pccl_comm_serve_call(comm, slot);
         status = slot->status;
     }
+    comm->time.times.joint_us += pccl_comm_time_unblock(&comm->time, pccl_now_us());
+    comm->time.unreported = true;
     slot->worker = NULL;
     slot->outstanding = false;
     return status;

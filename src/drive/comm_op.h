@@ -79,6 +79,8 @@ struct pccl_comm_op {
     bool decided; /* the outcome is known */
     bool over;    /* decided, and the buffers belong to the caller again: an await returns at once; never cleared */
     bool awaited; /* true while a thread awaits the operation */
+    bool blocks;  /* a thread's wait for it is counted in comm_time.h */
+    uint64_t blocked_us;      /* total time of ended waits for it */
     uint64_t wait_expires_us; /* time when the state machine is notified that no thread waits; 0: nothing to report */
     struct pccl_traffic traffic;
     struct pccl_waiter *waiter;

@@ -148,10 +148,15 @@ static void report_awaited(struct pccl_communicator *comm, const struct pccl_com
 void pccl_comm_op_announce_wait(struct pccl_communicator *comm, struct pccl_comm_op *operation)
 {
     operation->awaited = true;
-    if (operation->wait_expires_us)
+    const bool polls = operation->wait_expires_us != 0;
+    if (polls)
         cancel_wait_expiry(comm, operation); /* for the state machine, this thread is still waiting */
     else if (!operation->decided)
         report_awaited(comm, operation, true);
+    if (operation->decided || operation->blocks)
+        return;
+    operation->blocks = true;
+    pccl_comm_time_block(&comm->time, polls ? pccl_now_us() : comm->stepped_us);
 }
 
 static void show(struct pccl_communicator *comm, struct pccl_comm_op *operation)
@@ -178,7 +183,9 @@ bool pccl_comm_op_wait(struct pccl_communicator *comm, struct pccl_comm_op *oper
     operation->waiter = NULL;
     operation->awaited = false;
     if (!operation->decided) {
-        operation->wait_expires_us = pccl_now_us() + WAIT_EXPIRY_MS * UINT64_C(1000);
+        const uint64_t now_us = pccl_now_us();
+        pccl_comm_op_unblock(comm, operation, now_us);
+        operation->wait_expires_us = now_us + WAIT_EXPIRY_MS * UINT64_C(1000);
         comm->operations.expiring_waits++;
     }
     return false;

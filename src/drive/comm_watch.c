@@ -53,7 +53,8 @@ static void take_pulse(struct pccl_communicator *comm, uint64_t received_us)
 static bool is_idle(const struct pccl_communicator *comm)
 {
     const struct pccl_comm_watch *watch = &comm->watch;
-    return !watch->operations && !watch->waited && !comm->data.jobs && !comm->operations.by_tag.count;
+    return !watch->operations && !watch->waited && !comm->time.unreported && !comm->data.jobs &&
+           !comm->operations.by_tag.count;
 }
 
 uint64_t pccl_comm_watch_due(const struct pccl_communicator *comm)
@@ -262,8 +263,8 @@ static void log_report(const struct pccl_msg_sight *telemetry)
             pccl_id_str(&link->peer), link->bytes, link->resent, link->busy_us, link->rtt_us, link->lately_us);
     }
     for (uint32_t i = 0; i < telemetry->rounds_count; i++)
-        pccl_logger_print(PCCL_LOG_TRACE, "report", "round=%" PRIx64 " took_us=%u", telemetry->rounds[i].key,
-                          telemetry->rounds[i].took_us);
+        pccl_logger_print(PCCL_LOG_TRACE, "report", "round=%" PRIx64 " took_us=%u blocked_us=%u",
+                          telemetry->rounds[i].key, telemetry->rounds[i].took_us, telemetry->rounds[i].blocked_us);
 }
 
 static void report(struct pccl_communicator *comm, uint64_t now_us)
@@ -276,6 +277,7 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
                                        .stalled_ms = (uint32_t)(watch->stalled_us / 1000),
                                        .operations = watch->operations,
                                        .took_us = watch->took_us,
+                                       .times = pccl_comm_time_sums(&comm->time, now_us),
                                        .rounds = watch->rounds,
                                        .rounds_count = watch->round_count,
                                        .links = links,
@@ -286,9 +288,11 @@ static void report(struct pccl_communicator *comm, uint64_t now_us)
         add_ring_bytes(job, &telemetry);
     if (pccl_logger_wants(PCCL_LOG_TRACE))
         log_report(&telemetry);
-    if (telemetry.operations || telemetry.waits_count || telemetry.links_count || watch->waited)
+    if (telemetry.operations || telemetry.waits_count || telemetry.links_count || watch->waited ||
+        comm->time.unreported)
         pccl_comm_step(comm, &(struct pccl_peer_event){.kind = PCCL_PEER_TELEMETRY, .telemetry = &telemetry});
     watch->waited = telemetry.waits_count > 0;
+    comm->time.unreported = false;
 }
 
 static void begin_anew(struct pccl_comm_watch *watch, uint64_t now_us)

@@ -54,6 +54,8 @@ static void effect_call_done(void *context, enum pccl_call call, enum pccl_statu
         pccl_peer_departed(comm->peer, &slot->known, NULL, &slot->departed);
     if (call == PCCL_CALL_SYNC)
         slot->revision = pccl_peer_sync_revision(comm->peer);
+    if (call == PCCL_CALL_CONNECT && status == PCCL_OK)
+        comm->time.joined_us = comm->stepped_us;
     pccl_comm_call_done(comm, slot, status);
 }
 

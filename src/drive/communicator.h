@@ -29,6 +29,7 @@
 #include "drive/comm_sync.h"
 #include "drive/comm_topology.h"
 #include "drive/comm_wait.h"
+#include "drive/comm_time.h"
 #include "drive/comm_watch.h"
 #include "drive/comm_op.h"
 #include "net/clock.h"
@@ -74,6 +75,7 @@ struct pccl_communicator {
     struct pccl_comm_feedbacks feedbacks;
     struct pccl_comm_telemetry telemetry;
     struct pccl_comm_watch watch;
+    struct pccl_comm_time time;
     uint64_t stepped_us;          /* start time of the state machine's current or latest step */
     struct pccl_list_node groups; /* groups that have not been destroyed */
     struct pccl_comm_topology topology;

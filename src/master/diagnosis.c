@@ -4,6 +4,7 @@
  * diagnosis_slow_links.c.
  */
 #include "master/diagnosis_internal.h"
+#include "master/goodput.h"
 #include "master/operations.h"
 #include "master/output.h"
 #include "master/roster.h"
@@ -41,6 +42,7 @@ void pccl_master_telemetry(struct pccl_master *m, struct pccl_remote *from, cons
 {
     struct pccl_seen_wait absent[PCCL_TELEMETRY_WAITS_MAX];
     struct pccl_msg_sight checked = *telemetry;
+    pccl_goodput_take(m, from, telemetry);
     if (from->witness == NULL)
         from->witness = pccl_allocate(&m->memory, sizeof *from->witness);
     if (from->witness == NULL)
@@ -68,6 +70,7 @@ void pccl_master_show_verdicts(struct pccl_master *m, struct pccl_peer_group *gr
 void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remote)
 {
     struct pccl_peer_group *group = remote->group;
+    pccl_goodput_forget(m, remote);
     pccl_release(&m->memory, remote->witness, sizeof *remote->witness);
     remote->witness = NULL;
     if (group == NULL || !pccl_verdicts_forget(&group->verdicts, &remote->id))
@@ -78,6 +81,7 @@ void pccl_master_forget_witness(struct pccl_master *m, struct pccl_remote *remot
 
 void pccl_master_drop_verdicts(struct pccl_master *m, struct pccl_peer_group *group)
 {
+    pccl_goodput_drop(m, group);
     pccl_verdicts_free(&group->verdicts, &m->memory);
 }
 

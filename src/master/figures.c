@@ -1,4 +1,5 @@
 #include "master/figures.h"
+#include "master/goodput.h"
 #include "master/links.h"
 #include "master/state.h"
 #include "master/rounds.h"
@@ -43,6 +44,34 @@ static void copy_edge(const struct pccl_remote *remote, struct pccl_peer_figure 
     figure->achieved = estimate.source == PCCL_FIGURE_TRAFFIC ? estimate.rate : 0;
 }
 
+static void copy_time(const struct pccl_remote *remote, struct pccl_peer_figure *figure)
+{
+    const struct pccl_id *delayed_by = pccl_goodput_delayed_by(remote->goodput);
+    pccl_goodput_recent(remote->goodput, figure->recent_us);
+    memcpy(figure->whole_us, remote->goodput->whole, sizeof figure->whole_us);
+    if (delayed_by != NULL)
+        figure->delayed_by = *delayed_by;
+}
+
+/* Adds one member's times to the sums of the run. */
+static void add_time(const struct pccl_remote *remote, struct pccl_figures *figures)
+{
+    uint64_t recent_us[PCCL_TIME_USES];
+    if (remote->goodput == NULL)
+        return;
+    pccl_goodput_recent(remote->goodput, recent_us);
+    for (uint32_t use = 0; use < PCCL_TIME_USES; use++)
+        figures->recent_us[use] += recent_us[use];
+    uint64_t delayed_us = remote->goodput->previous_delayed_us + remote->goodput->delayed_us;
+    uint32_t at = figures->delay_count;
+    if (delayed_us == 0 || (at == PCCL_FIGURES_DELAYS_MAX && figures->delays[--at].us >= delayed_us))
+        return;
+    for (; at > 0 && figures->delays[at - 1].us < delayed_us; at--)
+        figures->delays[at] = figures->delays[at - 1];
+    figures->delays[at] = (struct pccl_delay_figure){remote->id, delayed_us};
+    figures->delay_count += figures->delay_count < PCCL_FIGURES_DELAYS_MAX;
+}
+
 static void copy_peer(const struct pccl_master *m, const struct pccl_remote *remote, struct pccl_peer_figure *figure)
 {
     *figure = (struct pccl_peer_figure){
@@ -66,6 +95,8 @@ static void copy_peer(const struct pccl_master *m, const struct pccl_remote *rem
     pccl_names_copy(&m->names, &remote->id, figure->name);
     if (figure->standing == PCCL_STANDING_MEMBER && remote->group->ring_count > 1)
         copy_edge(remote, figure);
+    if (remote->goodput != NULL)
+        copy_time(remote, figure);
 }
 
 /* Copies the link figures of a group if all of them fit. */
@@ -163,6 +194,7 @@ static bool copy_all(struct pccl_master *m, struct pccl_figures *figures)
 
 bool pccl_figures_take(struct pccl_master *m, bool all, const struct pccl_memory *memory, struct pccl_figures *figures)
 {
+    pccl_goodput_settle(m);
     *figures = (struct pccl_figures){
         .memory = memory,
         .uptime_us = m->now_us - m->created_us,
@@ -180,6 +212,8 @@ bool pccl_figures_take(struct pccl_master *m, bool all, const struct pccl_memory
         count_verdicts(m->groups[i], figures);
     for (uint32_t i = 0; i < m->remote_count; i++)
         figures->update_votes += pccl_master_is_living_member(m->remotes[i]) && m->remotes[i]->votes[PCCL_ROUND_UPDATE];
+    for (uint32_t i = 0; i < m->remote_count; i++)
+        add_time(m->remotes[i], figures);
     if (!all || copy_all(m, figures))
         return true;
     pccl_figures_fini(figures);

@@ -37,7 +37,17 @@ struct pccl_peer_figure {
     /* time since its last training report (UINT64_MAX: none), and the reported step */
     uint64_t training_us, training_step;
     double training_loss;
+    /* microseconds by enum pccl_time_use, 0 before its first report; member for which it recently waited most, or 0 */
+    uint64_t recent_us[PCCL_TIME_USES], whole_us[PCCL_TIME_USES];
+    struct pccl_id delayed_by;
 };
+
+/* A member for which others have recently waited. */
+struct pccl_delay_figure {
+    struct pccl_id peer;
+    uint64_t us; /* of all waiting members together */
+};
+enum { PCCL_FIGURES_DELAYS_MAX = 3 };
 
 /* Links from one member to the members of its group, by rank. */
 struct pccl_link_row {
@@ -92,6 +102,9 @@ struct pccl_figures {
     struct pccl_epoch epoch;
     struct pccl_master_counts counts;
     struct pccl_tally tally;
+    uint64_t recent_us[PCCL_TIME_USES];                       /* of all members together, by enum pccl_time_use */
+    struct pccl_delay_figure delays[PCCL_FIGURES_DELAYS_MAX]; /* longest first */
+    uint32_t delay_count;
     uint64_t rounds[PCCL_ROUND_KINDS]; /* numbers of the open rounds; SYNC is unused, see the groups */
     uint32_t update_votes;             /* members that have voted for the open topology update */
     struct pccl_peer_figure *peers;    /* owned, in order of arrival */

@@ -9,7 +9,8 @@
 #include "master/verdicts.h"
 #include "wire/wire.h"
 
-struct pccl_remote; /* master/remote.h */
+struct pccl_goodput_round; /* master/goodput.c */
+struct pccl_remote;        /* master/remote.h */
 
 struct pccl_peer_group {
     struct pccl_table_node by_number;
@@ -43,6 +44,7 @@ struct pccl_peer_group {
     struct pccl_proof sync_proof; /* 0 if no majority could compute it */
     uint64_t sync_revision;       /* elected revision of the open round, or of the last one */
 
+    struct pccl_goodput_round *rounds; /* owned (goodput.c); NULL before the first report */
     struct pccl_verdicts verdicts;
     uint64_t slow_removed_us; /* time of the last expulsion for slowness; 0: never */
     bool has_news;            /* true if a member has reported since the last comparison */

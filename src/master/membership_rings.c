@@ -47,8 +47,10 @@ bool pccl_master_join_ring(struct pccl_master *m, struct pccl_peer_group *group,
     group->ring = ring;
     if (!pccl_master_enter_matrix(m, group, remote))
         return false;
-    if (remote->admitted == 0) /* otherwise it was a member before the master restarted */
+    if (remote->admitted == 0) { /* otherwise it was a member before the master restarted */
         remote->admitted = ++m->admissions;
+        remote->joined_us = m->now_us;
+    }
     remote->rank = 0;
     for (uint32_t i = 0; i < group->ring_count; i++)
         ++*(pccl_master_is_before(group->ring[i], remote) ? &remote->rank : &group->ring[i]->rank);

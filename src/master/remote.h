@@ -15,6 +15,7 @@
 #include "master/topology_state.h"
 #include "wire/session.h"
 
+struct pccl_goodput;    /* master/goodput.h */
 struct pccl_peer_group; /* master/group.h */
 struct pccl_report;     /* master/recovery_state.h */
 struct pccl_sync_part;  /* master/rounds_sync.c */
@@ -107,6 +108,8 @@ struct pccl_remote {
     uint32_t intent_count, intent_capacity;
     struct pccl_hub to_hub, from_hub;
     struct pccl_report *report;   /* RESUMING */
+    uint64_t joined_us;           /* time of its admission; 0: before the master's start */
+    struct pccl_goodput *goodput; /* owned: use of its time; NULL: no report */
     struct pccl_witness *witness; /* owned: its telemetry as a member of its group; NULL: none */
 };
 

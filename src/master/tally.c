@@ -2,6 +2,12 @@
 
 #include "core/base.h"
 
+const char *const pccl_tally_time_uses[PCCL_TIME_USES] = {[PCCL_TIME_COMPUTING] = "computing",
+                                                          [PCCL_TIME_WAITING] = "waiting",
+                                                          [PCCL_TIME_MOVING] = "moving",
+                                                          [PCCL_TIME_LOST] = "lost",
+                                                          [PCCL_TIME_JOINT] = "joint"};
+
 const uint64_t pccl_tally_latencies_us[PCCL_TALLY_LATENCIES] = {1000,     10000,    100000,   1000000,
                                                                 10000000, 60000000, 600000000};
 

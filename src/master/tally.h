@@ -19,6 +19,17 @@ enum {
     PCCL_TALLY_STEPS = 64, /* number of recent training steps kept */
 };
 
+/* Uses of the time of a member's program (PROTOCOL 9.13). */
+enum pccl_time_use {
+    PCCL_TIME_COMPUTING,
+    PCCL_TIME_WAITING, /* for members that have not entered the operation yet */
+    PCCL_TIME_MOVING,  /* in an operation that all have entered */
+    PCCL_TIME_LOST,    /* in an operation that did not commit */
+    PCCL_TIME_JOINT,   /* in joint calls: updates, synchronizations, optimizations */
+    PCCL_TIME_USES
+};
+
+extern const char *const pccl_tally_time_uses[PCCL_TIME_USES]; /* "computing" */
 /* Upper bounds of the latency buckets, in microseconds. */
 extern const uint64_t pccl_tally_latencies_us[PCCL_TALLY_LATENCIES];
 
@@ -44,6 +55,7 @@ struct pccl_tally {
     uint64_t bytes[PCCL_TALLY_KINDS]; /* payload of committed operations */
     uint64_t rounds_done[PCCL_ROUND_KINDS], rounds_failed[PCCL_ROUND_KINDS];
     uint64_t views;
+    uint64_t time_us[PCCL_TIME_USES];        /* of all members together, by enum pccl_time_use */
     uint64_t fetches, fetches_failed;        /* fetches of missing shared state */
     uint64_t verdicts[PCCL_VERDICT_CLASSES]; /* by enum pccl_verdict_class */
     uint64_t latency[PCCL_TALLY_LATENCIES + 1], latency_us;

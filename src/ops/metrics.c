@@ -136,6 +136,15 @@ static void write_sync_fetches_total(const struct pccl_figures *f, const char *m
     write_labeled(print, metric, "outcome", "failed", f->tally.fetches_failed);
 }
 
+static void write_member_seconds_total(const struct pccl_figures *f, const char *metric, struct pccl_print *print)
+{
+    for (uint32_t use = 0; use < PCCL_TIME_USES; use++) {
+        pccl_print_format(print, "%s{use=\"%s\"} ", metric, pccl_tally_time_uses[use]);
+        pccl_print_add_seconds(print, f->tally.time_us[use]);
+        pccl_print_add(print, "\n");
+    }
+}
+
 #define PCCL_METRIC_VALUE(name, write, value)                                                                          \
     static void write_##name(const struct pccl_figures *f, const char *metric, struct pccl_print *print)               \
     {                                                                                                                  \

@@ -38,6 +38,8 @@
       "the first member has finished.")                                                                                \
     X(verdicts, gauge, "class", "Current verdicts: causes of slow groups and stuck operations.")                       \
     X(verdicts_total, counter, "class", "Verdicts reached.")                                                           \
+    X(member_seconds_total, counter, "use",                                                                            \
+      "Time of all members together, by its use: computing, waiting, moving, lost or joint.")                          \
     X(views_total, counter, "", "New views: changes of a group's members or ring.")                                    \
     X(rounds_total, counter, "kind, outcome", "Completed joint calls; a synchronization counts for its group.")        \
     X(sync_fetches_total, counter, "outcome", "Members that lacked shared state and fetched it, or failed to.")        \

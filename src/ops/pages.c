@@ -1,6 +1,7 @@
 #include "ops/pages.h"
 
 #include "ops/json.h"
+#include "ops/shares.h"
 #include "wire/describe.h"
 #include "wire/cost.h"
 
@@ -166,6 +167,7 @@ static void json_head(const struct pccl_figures *f, struct pccl_json *json)
     pccl_json_number(json, "operations_aborted", f->counts.aborted);
     pccl_json_number(json, "fetches_done", f->tally.fetches);
     pccl_json_number(json, "fetches_failed", f->tally.fetches_failed);
+    pccl_shares_put_run(json, f);
     json_spans(&f->tally, json);
     json_steps(&f->tally, json);
 }
@@ -277,6 +279,9 @@ static void json_peer(const struct pccl_figures *f, const struct pccl_peer_figur
         pccl_json_bool(json, "reachable", peer->reach == PCCL_REACH_OPEN);
     pccl_json_number(json, "last_word_ms", age_ms(f, peer->received_us));
     put_place(json, &peer->place);
+    pccl_shares_put(json, "shares", peer->recent_us);
+    pccl_shares_put(json, "shares_whole", peer->whole_us);
+    put_id_or_null(json, "waits_for", &peer->delayed_by);
     pccl_json_bool(json, "draining", peer->draining);
     pccl_json_close(json, '}');
 }
@@ -437,6 +442,32 @@ static void add_peer(struct pccl_text *text, const struct pccl_figures *f, const
         pccl_text_append(text, " '%s'", peer->name);
 }
 
+/* Appends shares, with the name of the member for which others wait most, if it is not 0. */
+static void add_shares(struct pccl_text *text, const struct pccl_figures *f, const uint64_t times_us[PCCL_TIME_USES],
+                       const struct pccl_id *delayed_by)
+{
+    struct pccl_text by;
+    pccl_text_clear(&by);
+    if (!pccl_id_is_zero(delayed_by))
+        add_peer(&by, f, delayed_by);
+    pccl_shares_add(text, times_us, &by);
+}
+
+static void text_time(const struct pccl_figures *f, struct pccl_print *print)
+{
+    struct pccl_text text;
+    if (pccl_tally_sum(f->recent_us, PCCL_TIME_USES) > 0) {
+        pccl_text_format(&text, "time of the members: ");
+        add_shares(&text, f, f->recent_us, &f->delays[0].peer);
+        put_line(print, &text);
+    }
+    if (pccl_tally_sum(f->tally.time_us, PCCL_TIME_USES) > 0) {
+        pccl_text_format(&text, "  since the master's start: ");
+        pccl_shares_add(&text, f->tally.time_us, &(struct pccl_text){.length = 0});
+        put_line(print, &text);
+    }
+}
+
 static void text_head(const struct pccl_figures *f, struct pccl_print *print)
 {
     struct pccl_text text;
@@ -455,6 +486,7 @@ static void text_head(const struct pccl_figures *f, struct pccl_print *print)
     pccl_text_format(&text, "operations: %" PRIu64 " committed, %" PRIu64 " aborted, %" PRIu64 " running",
                      f->counts.committed, f->counts.aborted, operations_under_way(&f->tally));
     put_line(print, &text);
+    text_time(f, print);
     if (f->optimizing)
         pccl_print_add(print, "topology optimization in progress\n");
     if (f->peer_count > 0)
@@ -484,6 +516,11 @@ static void text_peer(const struct pccl_figures *f, const struct pccl_peer_figur
         pccl_text_add(&text, ", waiting in ");
         pccl_describe_call(&text, peer->place.call, peer->place.collective, peer->place.detail);
     }
+    put_line(print, &text);
+    if (pccl_tally_sum(peer->recent_us, PCCL_TIME_USES) == 0)
+        return;
+    pccl_text_format(&text, "    time: ");
+    add_shares(&text, f, peer->recent_us, &peer->delayed_by);
     put_line(print, &text);
 }
 

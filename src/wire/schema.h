@@ -17,7 +17,7 @@
 
 #include "core/limits.h"
 
-#define PCCL_PROTOCOL_VERSION 15u
+#define PCCL_PROTOCOL_VERSION 16u
 #define PCCL_FOUNDING UINT64_MAX                         /* in place of a subgroup's name: the operation creates one */
 #define PCCL_PROTOCOL_MAGIC UINT64_C(0x31306c636370ab89) /* in every hello */
 
@@ -145,7 +145,15 @@
 
 #define PCCL_FIELDS_seen_round(F) /* an operation that began when the previous ones had ended */                       \
     F(U64, key, , )               /* digest of its name, which is the same at all members */                           \
-    F(U32, took_us, , )           /* from launch to outcome */
+    F(U32, took_us, , )           /* from launch to outcome */                                                         \
+    F(U32, blocked_us, , )        /* part of it in which the program waited for it */
+
+#define PCCL_FIELDS_times(F) /* sums since the admission, without waits that have not ended */                         \
+    F(U64, lived_us, , )                                                                                               \
+    F(U64, operating_us, , ) /* part of it in which the program waited for operations that committed */                \
+    F(U64, rounds_us, , )    /* part of that for operations like those in `rounds` */                                  \
+    F(U64, lost_us, , )      /* part of lived_us in which it waited for operations that did not commit */              \
+    F(U64, joint_us, , )     /* part of lived_us in joint calls */
 
 #define PCCL_FIELDS_verdict(F) /* a problem of the run, concluded by the master from reports */                        \
     F(U64, number, , )         /* number since the master's start */                                                   \
@@ -166,7 +174,8 @@
     X(label)                                                                                                           \
     X(descriptor)                                                                                                      \
     X(choice)                                                                                                          \
-    X(cost) X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link) X(seen_wait) X(seen_round) X(verdict)
+    X(cost)                                                                                                            \
+    X(place) X(digest) X(proof) X(shape) X(tensor_line) X(seen_link) X(seen_wait) X(seen_round) X(times) X(verdict)
 
 /* ---- messages ---- */
 
@@ -370,6 +379,7 @@
     F(U32, stalled_ms, , ) /* time for which the process was runnable but not running */                               \
     F(U32, operations, , ) /* number of operations that ended */                                                       \
     F(U64, took_us, , )    /* sum of their durations from launch to outcome */                                         \
+    F(STRUCT, times, times, )                                                                                          \
     F(LIST, rounds, seen_round, PCCL_TELEMETRY_ROUNDS_MAX) /* some of them, sorted by key */                           \
     F(LIST, links, seen_link, PCCL_TELEMETRY_LINKS_MAX)    /* one entry per peer, sorted by id */                      \
     F(STRUCT, instance, instance, )                        /* the operation that has waited longest, with `waits` */   \

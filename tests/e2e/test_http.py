@@ -13,7 +13,6 @@ import struct
 import subprocess
 import tempfile
 import threading
-import urllib.request
 from http.client import HTTPSConnection
 
 import harness
@@ -22,28 +21,12 @@ from certificates import Authority
 from changes import Client
 from harness import LOST, SUCCESS, check, equal, poll
 from phases import RESTARTED
+from web import ask, get, start, status, until, values
 
 HEAD_MAX = 8192
 VISITORS_MAX = 32
 SMALL = ("reduce", 1, 1024, "f32", "sum", "const:1")
 LARGE = ("reduce", 2, 1 << 20, "f32", "sum", "const:1")
-
-
-def start(run, http="127.0.0.1:0", **parameters):
-    """Starts a master; run.http is the port of its HTTP."""
-    run.start_master(http=http, **parameters)
-    run.http = int(re.search(r"http on port (\d+)", run.master.wait_line("http on port")).group(1))
-    return run.master
-
-
-def get(run, path):
-    """Returns the text of a page."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{run.http}{path}", timeout=harness.DEADLINE) as answer:
-        return answer.read().decode()
-
-
-def status(run):
-    return json.loads(get(run, "/status.json"))
 
 
 def exchange(run, request, close=True):
@@ -69,41 +52,6 @@ def receive(link):
         if not part:
             return b"".join(parts)
         parts.append(part)
-
-
-def values(text):
-    """Returns {"name{labels}": value} of an exposition."""
-    found = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            series, value = line.rsplit(" ", 1)
-            check(series not in found, f"{series} twice")
-            found[series] = float(value)
-    return found
-
-
-def until(run, **wanted):
-    """Waits until the metrics have these values, and returns them: a page may be slightly older than the request."""
-
-    def found():
-        now = values(get(run, "/metrics"))
-        return now if all(now[name] == value for name, value in wanted.items()) else None
-
-    return poll(found, f"these metrics: {wanted}")
-
-
-def ask(*arguments, command="status"):
-    """Runs pccl-master status or pccl top. Returns (exit code, standard output, standard error)."""
-    program = harness.executable("master")
-    done = subprocess.run(
-        [program if command == "status" else program.removesuffix("-master"), command, *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=harness.DEADLINE,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_pages(run):

@@ -23,7 +23,7 @@ static struct report report_of(struct sim *sim, uint32_t took_ms)
                                           .took_us = ROUNDS * (uint64_t)took_ms * 1000,
                                           .rounds_count = ROUNDS}};
     for (uint32_t i = 0; i < ROUNDS; i++) /* the same operations at all members that report in this second */
-        report.rounds[i] = (struct pccl_seen_round){sim->now / 500000 * ROUNDS + i, took_ms * 1000};
+        report.rounds[i] = (struct pccl_seen_round){sim->now / 500000 * ROUNDS + i, took_ms * 1000, 0};
     return report;
 }
 

@@ -240,7 +240,7 @@ static void report_links(struct world *world, uint32_t i, bool planted, uint32_t
         for (uint32_t k = 0; k < ROUNDS; k++) {
             uint64_t took_us = took_us_of(world, i, k, planted);
             telemetry.took_us += took_us;
-            rounds[k] = (struct pccl_seen_round){world->first_round + k, (uint32_t)took_us};
+            rounds[k] = (struct pccl_seen_round){world->first_round + k, (uint32_t)took_us, 0};
         }
     }
     telemetry.stalled_ms = (uint32_t)pccl_prng_below(&world->prng, 60);
@@ -542,7 +542,7 @@ SCENARIO(verdicts_all_alike)
                                               .busy_us = (uint32_t)noisy(&world, 800000),
                                               .resent = noisy(&world, 40000)};
                 uint64_t took_us = noisy(&world, 900000);
-                struct pccl_seen_round round = {k, (uint32_t)took_us};
+                struct pccl_seen_round round = {k, (uint32_t)took_us, 0};
                 struct pccl_msg_sight telemetry = {.window_ms = 1000,
                                                    .stalled_ms = (uint32_t)noisy(&world, 500),
                                                    .operations = 1,
@@ -578,7 +578,7 @@ SCENARIO(verdicts_lies)
             }
             for (uint32_t n = 0; n < PCCL_TELEMETRY_ROUNDS_MAX; n++)
                 rounds[n] = (struct pccl_seen_round){pccl_prng_below(&world.prng, 8) + (UINT64_C(10) * (k + n)),
-                                                     (uint32_t)pccl_prng_u64(&world.prng)};
+                                                     (uint32_t)pccl_prng_u64(&world.prng), 0};
             struct pccl_msg_sight telemetry = {.window_ms = 1 + (uint32_t)pccl_prng_below(&world.prng, 3600000),
                                                .stalled_ms = UINT32_MAX,
                                                .operations = UINT32_MAX,
@@ -619,7 +619,7 @@ static void report_lie(struct world *world, uint32_t i)
     telemetry.took_us = UINT64_C(4) * took_us[(i + world->culprit + world->stride) % 4];
     for (uint32_t k = 0; k < 2 * ROUNDS; k++) /* it repeats the operations of the last second */
         rounds[k] = (struct pccl_seen_round){world->first_round - ROUNDS + k,
-                                             took_us[(i + world->culprit + world->stride) % 4]};
+                                             took_us[(i + world->culprit + world->stride) % 4], 0};
     telemetry.stalled_ms = pccl_prng_chance(&world->prng, 100000) ? 700 : 0;
     pccl_witness_take(&world->witnesses[i], world->now_us, &telemetry);
 }

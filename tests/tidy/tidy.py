@@ -29,7 +29,7 @@ PURE = {
     "state": {"core", "wire", "kernels", "state"},
 }
 # The pure files of a module that also has others.
-PURE_FILES = {"ops": {"token_file", "dump", "http", "json", "metrics", "pages"}}
+PURE_FILES = {"ops": {"token_file", "dump", "http", "json", "metrics", "pages", "shares"}}
 ARROWS = dict(PURE)
 ARROWS["os"] = {"core", "kernels", "os"}
 ARROWS["net"] = {"core", "wire", "os", "net"}

@@ -56,6 +56,9 @@ static struct pccl_figures figures(void)
     peers[0].achieved = 4000;
     peers[0].fetching = true;
     peers[0].donors = 2;
+    memcpy(peers[0].recent_us, (uint64_t[]){6000000, 2500000, 1000000, 0, 500000}, sizeof peers[0].recent_us);
+    memcpy(peers[0].whole_us, (uint64_t[]){1, 1, 1, 0, 0}, sizeof peers[0].whole_us);
+    peers[0].delayed_by = peers[2].id;
     peers[0].training_us = 3000;
     peers[0].training_step = 7;
     peers[0].training_loss = 2.5;
@@ -115,6 +118,10 @@ static struct pccl_figures figures(void)
                              .verdict_counts = {[PCCL_VERDICT_SLOW_LINK] = 1},
                              .now_us = 203500042};
     pccl_text_format(&f.gone[0].reason, "because");
+    f.delays[0] = (struct pccl_delay_figure){peers[2].id, 2500000};
+    f.delay_count = 1;
+    memcpy(f.recent_us, peers[0].recent_us, sizeof f.recent_us);
+    memcpy(f.tally.time_us, (uint64_t[]){9000000, 3000, 0, 1000, 0}, sizeof f.tally.time_us);
     f.rounds[PCCL_ROUND_UPDATE] = 3;
     f.tally.begun[PCCL_ALL_REDUCE] = 43;
     f.tally.committed[PCCL_ALL_REDUCE] = 40;
@@ -167,6 +174,9 @@ TEST(text_names_who_is_missing)
                 with_version("pccl-master 1.2.3, protocol ", ", up for 100.0 s\n")),
         "run ffbc0000, epoch 2.9, topology update 3: 3 members, 1 newcomers\n"
         "operations: 40 committed, 2 aborted, 1 running\n"
+        "time of the members: 60 % computing, 25 % waiting (most for peer a2bc0000 'slow'), 10 % moving data, "
+        "5 % in joint calls\n"
+        "  since the master's start: 100 % computing\n"
         "\n"
         "peers\n"
         "  peer a0bc0000 'tr\"1', member of group 7, rank 0, 10.0.0.0:48149, last seen 1.5 s ago, link to the next "
@@ -174,6 +184,7 @@ TEST(text_names_who_is_missing)
         "reversed, waiting in "
         "all-reduce "
         "tag 5\n"
+        "    time: 60 % computing, 25 % waiting (most for peer a2bc0000 'slow'), 10 % moving data, 5 % in joint calls\n"
         "  peer a1bc0000, member of group 7, rank 1, 10.0.0.1:48149, last seen 1.5 s ago, port not reachable: dials "
         "its "
         "links itself\n"
@@ -213,7 +224,11 @@ TEST(json_is_the_same)
         "\"run\":\"ffbc0000000000000000000000000000\",\"epoch\":\"2.9\",\"takes_commands\":false,\"recovering\":false,"
         "\"optimizing\":false,"
         "\"members\":3,\"newcomers\":1,\"update_round\":3,\"update_votes\":3,\"operations_under_way\":1,"
-        "\"operations_committed\":40,\"operations_aborted\":2,\"fetches_done\":0,\"fetches_failed\":0,\"spans\":{";
+        "\"operations_committed\":40,\"operations_aborted\":2,\"fetches_done\":0,\"fetches_failed\":0,\"time\":{"
+        "\"recent_ms\":{\"computing\":6000,\"waiting\":2500,"
+        "\"moving\":1000,\"lost\":0,\"joint\":500},\"whole_ms\":{\"computing\":9000,\"waiting\":3,\"moving\":0,"
+        "\"lost\":1,\"joint\":0},\"waited_for\":[{\"peer\":\"a2bc0000000000000000000000000000\",\"ms\":2500}]},"
+        "\"spans\":{";
     (void)rest_of(rest_of(page, program), head);
     assert_string_equal(
         strstr(page, ",\"steps\":"),
@@ -230,7 +245,8 @@ TEST(json_is_the_same)
         "\"achieved_to_next\":4000,\"fetches_from\":2,\"step\":7,\"loss\":25e-1,\"told_ms\":3,"
         "\"address\":\"10.0.0.0:48149\",\"reachable\":true,"
         "\"last_word_ms\":1500,\"in\":\"all-reduce tag 5\",\"connected\":true,\"silent\":false,"
-        "\"draining\":false}],\"groups\":[\n"
+        "\"shares\":[60,25,10,0,5],\"shares_whole\":[33,33,33,0,0],"
+        "\"waits_for\":\"a2bc0000000000000000000000000000\",\"draining\":false}],\"groups\":[\n"
         "{\"number\":7,\"members\":3,\"view\":\"2.9\",\"sync_round\":4,\"next_revision\":0}],\"verdicts\":[\n"
         "{\"class\":\"slow "
         "link\",\"finding\":false,\"number\":3,\"group\":7,\"peer\":\"a0bc0000000000000000000000000000\","

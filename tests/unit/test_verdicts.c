@@ -60,7 +60,7 @@ TEST(test_slow_receiver_that_is_silent)
 TEST(test_operation_counts_once)
 {
     struct pccl_witness witness = {.received_us = 0};
-    struct pccl_seen_round rounds[] = {{7, 1000}, {8, 1000}};
+    struct pccl_seen_round rounds[] = {{7, 1000, 0}, {8, 1000, 0}};
     const struct pccl_msg_sight telemetry = {.window_ms = 1000, .rounds = rounds, .rounds_count = 2};
     pccl_witness_take(&witness, 1000000, &telemetry);
     rounds[1].key = 9;

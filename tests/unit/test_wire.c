@@ -429,7 +429,7 @@ TEST(test_rules_over_several_fields)
     msg.as.resume_subgroup.founding.subgroup = PCCL_FOUNDING;
     round_trip(&msg);
 
-    struct pccl_seen_round rounds[] = {{7, 1}, {7, 2}};
+    struct pccl_seen_round rounds[] = {{7, 1, 0}, {7, 2, 0}};
     msg = (struct pccl_msg){.type = PCCL_MSG_sight, .as.sight = {.window_ms = 1, .rounds = rounds, .rounds_count = 2}};
     must_be_malformed(&msg, "an operation twice");
     rounds[1].key = 8;

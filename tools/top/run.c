@@ -239,6 +239,28 @@ static void draw_spans(const struct json_value *spans, struct canvas *canvas)
         }
 }
 
+/* Draws the shares of the members' time in the last minutes. */
+static void draw_time(const struct run *run, const struct json_value *time, struct canvas *canvas)
+{
+    static const char *const uses[] = {"computing", "waiting", "moving", "lost", "joint"};
+    const struct json_value *recent = json_get(time, "recent_ms"), *late = json_first(json_get(time, "waited_for"));
+    double all = 0;
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        all += json_number(recent, uses[i]);
+    if (all <= 0)
+        return;
+    canvas_put(canvas, "time:");
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+        char name[NAME_BYTES];
+        canvas_format(canvas, "%s %.0f %% %s", i > 0 ? "," : "", json_number(recent, uses[i]) * 100 / all, uses[i]);
+        if (i != 1 || late == NULL)
+            continue;
+        run_name_of(run, json_string(late, "peer"), name, sizeof name);
+        canvas_format(canvas, " (most for %s)", name);
+    }
+    canvas_end_line(canvas);
+}
+
 static void draw_missing(const struct run *run, const struct json_value *call, struct canvas *canvas)
 {
     const struct json_value *missing = json_get(call, "missing");
@@ -286,6 +308,7 @@ void run_draw(const struct run *run, struct canvas *canvas)
     draw_verdicts(run, canvas);
     draw_gone(json_get(run->status, "gone"), canvas);
     draw_step(json_get(run->status, "steps"), canvas);
+    draw_time(run, json_get(run->status, "time"), canvas);
     draw_spans(json_get(run->status, "spans"), canvas);
     draw_calls(run, canvas);
 }
