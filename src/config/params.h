@@ -36,6 +36,12 @@
       "addresses for HTTP (metrics and status), with optional ports (default 48180); empty: none")                     \
     X(MASTER, TEXT, admin_token_file, "PCCL_ADMIN_TOKEN_FILE", "", 0, 1000,                                            \
       "file with the token that allows draining and expelling peers over HTTP; empty: not allowed")                    \
+    X(MASTER, TEXT, alert_command, "PCCL_ALERT_COMMAND", "", 0, 1000,                                                  \
+      "shell command for verdicts, and when the run stalls or continues; empty: none")                                 \
+    X(MASTER, U32, alert_limit_s, "PCCL_ALERT_LIMIT_S", "30", 1, 3600,                                                 \
+      "time in seconds after which the alert command is ended")                                                        \
+    X(MASTER, U32, alert_stall_s, "PCCL_ALERT_STALL_S", "900", 0, 4000000,                                             \
+      "time in seconds without the end of an operation after which the run counts as stalled; 0: never")               \
     X(MASTER, TEXT, http_cert, "PCCL_HTTP_CERT", "", 0, 1000,                                                          \
       "PEM file with the HTTPS certificate for non-loopback addresses; empty: master_tls_cert")                        \
     X(MASTER, TEXT, http_key, "PCCL_HTTP_KEY", "", 0, 1000,                                                            \

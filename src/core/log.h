@@ -73,6 +73,8 @@ enum pccl_log_cause {
     X(VERDICT_ENDED, "verdict_ended", 300)                                                                             \
     X(FINDING_BEGAN, "finding_began", 300)                                                                             \
     X(FINDING_ENDED, "finding_ended", 300)                                                                             \
+    X(STALLED, "stalled", 100)                                                                                         \
+    X(CONTINUED, "continued", 100)                                                                                     \
     X(STATE_FETCHED, "state_fetched", 1000)                                                                            \
     X(STATE_FAILED, "state_failed", 300)
 

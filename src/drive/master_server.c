@@ -4,6 +4,7 @@
 #include "drive/credentials.h"
 #include "config/errors.h"
 #include "drive/guard.h"
+#include "ops/alerts.h"
 #include "ops/control.h"
 #include "ops/web.h"
 #include "log/logger.h"
@@ -58,6 +59,7 @@ struct pccl_master_server {
     char admin_token_file[PCCL_PARAM_BYTES_MAX + 1]; /* empty: no file */
     struct pccl_web pages;
     struct pccl_events events;
+    struct pccl_alerts alerts;
     uint64_t turned_away;
     struct pccl_credentials credentials; /* owned; without keys, connections are not encrypted */
     struct pccl_control control;
@@ -139,6 +141,13 @@ static void effect_log(void *context, enum pccl_log_level level, const char *lin
 {
     struct pccl_master_server *server = context;
     pccl_events_log(&server->events, level, line, fields);
+    pccl_alerts_note(&server->alerts, fields, line);
+}
+
+static struct pccl_master_counts counts_for_alerts(void *context)
+{
+    struct pccl_master_server *server = context;
+    return server->machine ? pccl_master_count(server->machine) : (struct pccl_master_counts){.members = 0};
 }
 
 static void step_garbage(struct pccl_master_server *server, const struct pccl_connection *connection,
@@ -443,6 +452,7 @@ static void begin_shutdown(struct pccl_master_server *server)
         drop_probe(probe);
     }
     pccl_searches_stop_all(&server->searches);
+    pccl_alerts_close(&server->alerts);
     pccl_events_close(&server->events, server->defect ? "master ended because of a defect" : "master ended",
                       pccl_now_us());
     struct pccl_table_node *node;
@@ -638,6 +648,9 @@ void pccl_master_server_set_params(struct pccl_master_server *server, const stru
 {
     memcpy(server->report_files.path, params->topology_file, sizeof params->topology_file);
     memcpy(server->admin_token_file, params->admin_token_file, sizeof params->admin_token_file);
+    memcpy(server->alerts.command, params->alert_command, sizeof params->alert_command);
+    server->alerts.limit_s = params->alert_limit_s;
+    server->alerts.stall_s = params->alert_stall_s;
     PCCL_ASSERT(http_count <= PCCL_COUNT_OF(server->http_hosts));
     server->http_host_count = http_count;
     memcpy(server->http_hosts, http, http_count * sizeof *http);
@@ -739,6 +752,7 @@ static void abandon(struct pccl_master_server *server)
     }
     pccl_web_close(&server->pages);
     pccl_control_close(&server->control);
+    pccl_alerts_close(&server->alerts);
     pccl_events_close(&server->events, "master did not start", pccl_now_us());
     uv_close((uv_handle_t *)&server->beat_timer, NULL);
     pccl_reactor_close(&server->reactor);
@@ -802,6 +816,10 @@ static enum pccl_status start(struct pccl_master_server *server, struct pccl_tex
         status = PCCL_MEMORY;
         goto out;
     }
+    server->alerts.counts = counts_for_alerts;
+    server->alerts.log = effect_log;
+    server->alerts.context = server;
+    pccl_alerts_open(&server->alerts, &server->reactor.loop, pccl_now_us());
     int error = pccl_thread_start(&server->thread, thread_main, server);
     if (error) {
         pccl_text_format(reason, "cannot start a thread: %s", uv_strerror(error));

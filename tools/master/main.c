@@ -83,6 +83,9 @@ static int print_help(void)
          "certificate and key in PEM for HTTPS on non-loopback addresses; clients need a token with the role observe "
          "or admin, or the one in --admin-token-file"},
         {"--admin-token-file FILE", "file with a token that allows draining and expelling peers over HTTP"},
+        {"--alert-command COMMAND",
+         "shell command that runs for a verdict, and when the run stalls or continues; PCCL_ALERT_TEXT in its "
+         "environment has the reason"},
         {"--slow-peer warn|expel",
          "action for a peer that repeatedly makes the others wait; expel: removes it and refuses it for a while"},
         {"--slow-peer-limit SECONDS", "time for which a peer must be slow before it is expelled"},
@@ -167,6 +170,7 @@ static const struct {
     {"--tls-key", "master_tls_key"},
     {"--tls-ca", "master_tls_ca"},
     {"--admin-token-file", "admin_token_file"},
+    {"--alert-command", "alert_command"},
     {"--slow-peer", "slow_peer"},
     {"--slow-peer-limit", "slow_peer_limit_s"},
     {"--set", NULL},
