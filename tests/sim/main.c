@@ -146,11 +146,13 @@ static int run_scenario(const struct sim_scenario *scenario, bool trace)
     return ok ? 0 : 1;
 }
 
-static int run_scenarios(const char *name, bool trace)
+/* Runs the scenario of this name, or one in `every` of all, beginning at number `first`. */
+static int run_scenarios(const char *name, uint64_t first, uint64_t every, bool trace)
 {
+    bool all = strcmp(name, "all") == 0;
     int failed = 0, found = 0;
     for (uint32_t i = 0; i < sim_scenario_count; i++)
-        if (strcmp(name, "all") == 0 || strcmp(name, sim_scenarios[i].name) == 0) {
+        if (all ? (i + first) % every == 0 : strcmp(name, sim_scenarios[i].name) == 0) {
             found++;
             failed += run_scenario(&sim_scenarios[i], trace);
         }
@@ -192,7 +194,7 @@ static int usage(void)
     fprintf(stderr,
             "usage: sim --seed N [--trace]                 one random run\n"
             "       sim --seeds COUNT [--first N] [--twice] [--keep-going]\n"
-            "       sim --scenario NAME|all [--trace]\n"
+            "       sim --scenario NAME|all [--first K] [--every N] [--trace]\n"
             "       sim --oom LENGTH [--first K] [--every N] [--trace] [--keep-going]\n"
             "                                              LENGTH allocations fail, from each K, or each Nth, on\n"
             "       sim --list\n"
@@ -241,7 +243,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (scenario != NULL)
-        return run_scenarios(scenario, trace);
+        return run_scenarios(scenario, first, every, trace);
     if (oom > 0)
         return run_oom(first, every, oom, keep_going, trace);
     return count > 0 ? run_seeds(first, count, twice, keep_going, trace) : usage();
