@@ -15,9 +15,9 @@ PROXIED = {**PATIENT, "settle_ms": 20000}
 
 
 def behind_proxy(run, kind=None, **parameters):
-    """Returns a peer that other peers reach only through a proxy (of this kind), and the proxy. The proxy has the port of
-    the peer at the source address of its connection to the master, which the master dials first: as soon as a dial has
-    failed, other links may be reversed, and bypass the proxy. Masters have the parameters PROXIED."""
+    """Returns a peer that other peers reach only through a proxy (of this kind), and the proxy. The proxy has the
+    port of the peer at the source address of its connection to the master, which the master dials first: as soon as
+    a dial has failed, other links may be reversed, and bypass the proxy. Masters have the parameters PROXIED."""
     port = ports.free_port()
     proxy = (kind or Proxy)(port, "127.0.0.2")
     peer = run.peer(local="tcp", **parameters)

@@ -133,7 +133,8 @@ def break_at_receivers(proxies):
         proxy.cut(only_outer=True)
     for proxy, count in zip(proxies, before):
         harness.poll(
-            lambda proxy=proxy, count=count: proxy.count >= count + 2 and proxy.pairs() == 2, "both links to be open again"
+            lambda proxy=proxy, count=count: proxy.count >= count + 2 and proxy.pairs() == 2,
+            "both links to be open again",
         )
 
 

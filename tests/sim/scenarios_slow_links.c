@@ -75,6 +75,7 @@ static void work(struct sim *sim, uint32_t count) { work_over(sim, count, false)
 static void be_sound(struct sim *sim, uint32_t count)
 {
     links_are_sound();
+    ring_bytes = ring_left = 0;
     for (uint32_t i = 0; i < PCCL_LINK_PAST_LEAST + 1; i++) /* the first comparison has only one report */
         work(sim, count);
 }
@@ -104,7 +105,6 @@ static const char *what_is_done(const struct sim_peer *peer)
 static void become_slow(struct sim *sim, uint32_t count)
 {
     begin(sim, count);
-    ring_bytes = ring_left = 0;
     be_sound(sim, count);
     *pace_of(p[0], p[1]) = SLOW_US;
     for (uint32_t i = 0; i < 8 && !is_asked_for(sim, count); i++)
