@@ -18,7 +18,7 @@ ORDER = """
     pccl._lazy
     pccl._native pccl._logging pccl._parameters pccl._programs pccl._progress pccl._results pccl._errors pccl._enums
     pccl._buffers pccl._codec pccl._core pccl._feedback pccl._recorder pccl._state pccl._threads pccl._master
-    pccl.cuda pccl.master pccl.perf pccl.recorder
+    pccl.cuda pccl.master pccl.otlp pccl.perf pccl.recorder
 
     pccl.torch._commit pccl.torch._devices pccl.torch._forms pccl.torch._functional pccl.torch._lanes
     pccl.torch._numbers pccl.torch._pipeline pccl.torch._placing pccl.torch._seen pccl.torch._sparse pccl.torch._staging

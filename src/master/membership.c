@@ -5,6 +5,7 @@
 #include "core/ticket.h"
 #include "master/membership_internal.h"
 #include "master/diagnosis.h"
+#include "master/goodput.h"
 #include "master/links.h"
 #include "master/operations.h"
 #include "master/output.h"
@@ -39,6 +40,7 @@ void pccl_master_free_remote(struct pccl_master *m, struct pccl_remote *remote)
     pccl_table_fini(&remote->listens);
     pccl_master_free_report(m, remote);
     pccl_master_drop_sync_part(m, remote);
+    pccl_release(&m->memory, remote->goodput, sizeof *remote->goodput);
     pccl_release(&m->memory, remote->witness, sizeof *remote->witness);
     pccl_release(&m->memory, remote->intents, remote->intent_capacity * sizeof *remote->intents);
     pccl_release(&m->memory, remote, sizeof *remote);

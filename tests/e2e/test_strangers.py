@@ -530,7 +530,7 @@ class Liar:
         elif kind == wire.EPOCH_CHANGE:
             self.added += struct.unpack_from("<I", body, 13)[0]
         elif kind == wire.WARM_UP:
-            self.tickets[body[16:32], struct.unpack_from("<H", body, 70)[0]] = body[32:48]
+            self.tickets[body[16:32], struct.unpack_from("<H", body, 71)[0]] = body[32:48]
             if self.says_up:
                 self.say(wire.LINK_UP, body[16:32] + bytes(14))
         elif kind == wire.ROUND:
