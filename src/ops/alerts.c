@@ -144,6 +144,7 @@ static int spawn(struct pccl_alerts *alerts, const struct pccl_alert *alert)
     char text[PCCL_PARAM_BYTES_MAX + 4];
     struct pccl_shell shell;
     struct environment *environment = make_environment(alert);
+    alerts->process.type = UV_UNKNOWN_HANDLE;
     if (environment == NULL)
         return UV_ENOMEM;
     pccl_shell_of(alerts->command, text, &shell);
@@ -170,16 +171,14 @@ static void start_next(struct pccl_alerts *alerts, uint64_t now_us)
     int error = spawn(alerts, &alerts->queue[0]);
     memmove(alerts->queue, alerts->queue + 1, --alerts->count * sizeof *alerts->queue);
     alerts->process.data = alerts;
-    alerts->holds_process = true; /* libuv has initialized the handle in any case */
+    alerts->holds_process = alerts->process.type == UV_PROCESS; /* in most cases also if it has not started */
     alerts->runs = error == 0;
     alerts->late = false;
     alerts->started_us = now_us;
     if (error == 0)
         return;
     log_line(alerts, PCCL_LOG_ERROR, PCCL_EVENT_NONE, "cannot start the alert command: %s", uv_strerror(error));
-    if (error == UV_ENOMEM)
-        alerts->holds_process = false;
-    else
+    if (alerts->holds_process)
         uv_close((uv_handle_t *)&alerts->process, on_closed);
 }
 
@@ -208,9 +207,8 @@ void pccl_alerts_look(struct pccl_alerts *alerts, uint64_t now_us)
         alerts->stalled = false;
     } else if (!alerts->stalled && still_us >= alerts->stall_s * UINT64_C(1000000)) {
         alerts->stalled = true;
-        log_line(alerts, PCCL_LOG_WARN, PCCL_EVENT_STALLED,
-                 "the run is stalled: no operation has ended for %s; %u members", pccl_duration_str(still_us),
-                 run.members);
+        log_line(alerts, PCCL_LOG_WARN, PCCL_EVENT_STALLED, "no operation has ended for %s; %u members",
+                 pccl_duration_str(still_us), run.members);
     }
     alerts->ended = ended;
     alerts->members = run.members;
