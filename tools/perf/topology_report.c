@@ -233,7 +233,8 @@ static int show_peer(FILE *out, const char *before, uint32_t peer, int line)
 /* Shows the peers of a tree below each other peer: "0 <- 1 2 4; 4 <- 3 5". */
 static void show_tree(FILE *out, const uint8_t *parents, uint32_t count, uint32_t weight)
 {
-    int line = fprintf(out, "  tree for %.1f %%:", weight * 100.0 / PCCL_TREES_WEIGHT);
+    const double whole = PCCL_TREES_WEIGHT;
+    int line = fprintf(out, "  tree for %.1f %%:", weight * 100.0 / whole);
     const char *between = " ";
     for (uint32_t peer = 0; peer < count; peer++) {
         bool is_leaf = true;
