@@ -331,9 +331,10 @@ def destroyed():
         ask(work)
 
     if rank == 0:
-        for ask in (lambda work: work.wait(), lambda work: work.get_future().wait()):
+        for i, ask in enumerate((lambda work: work.wait(), lambda work: work.get_future().wait())):
             begun.clear()
             futures.append(later(torch.ones(2)).then(lambda _, ask=ask: wait(_, ask)))
+            store.set(f"added {i}", "")  # a callback of a future that is complete would wait in this thread
             begun.wait()
         futures.append(dist.irecv(torch.zeros(2), 1).get_future().then(lambda done: done.value()))
         dist.destroy_process_group()
@@ -341,7 +342,8 @@ def destroyed():
             fails(future.wait, "")
         store.set("destroyed", "")
     else:
-        for _ in range(2):
+        for i in range(2):
+            store.wait([f"added {i}"])
             dist.all_reduce(torch.ones(2))
         store.wait(["destroyed"])
         fails(dist.barrier, "rank 0")

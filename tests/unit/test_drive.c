@@ -142,7 +142,7 @@ static uv_thread_t call_alone(struct caller *caller)
     struct pccl_communicator *comm = caller->comm->comm;
     const uint64_t launches = launches_of(comm), drives = drives_of(caller);
     assert_int_equal(uv_thread_create(&thread, call_once, caller), 0);
-    for (uint32_t since = 0; drives_of(caller) <= drives && since<1000; since += launches_of(comm)> launches)
+    for (uint32_t since = 0; drives_of(caller) <= drives && since<100; since += launches_of(comm)> launches)
         sched_yield();
     return thread;
 }
@@ -160,8 +160,8 @@ static void an_await_drives_the_only_operation(void **state)
         call_once(&late);
         (void)uv_thread_join(&thread);
         assert_int_equal(early.wrong + late.wrong, 0);
-    } while (drives_of(&early) == 0 || drives_of(&late) == 0); /* a busy machine may let the thread do it */
-    check_owners(world, true);
+    } while (drives_of(&early) == 0); /* a busy machine may let the thread do it */
+    check_owners(world, false);
 }
 
 static void awaits_drive(void **state)
@@ -207,7 +207,7 @@ static void operations_beside_others_stay_with_the_thread(void **state)
     }
     call_once(&late);
     uv_sem_wait(&first_ended);
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < 100; i++)
         sched_yield();
     late.tag = 1;
     call_once(&late);
@@ -264,7 +264,8 @@ static void leave_to_thread(struct world *world, const pcclAsyncReduceOp_t *hand
     while (!done)
         assert_int_equal(pcclTestAsyncReduce(handle, &done), pcclSuccess);
     assert_int_equal(pcclAwaitAsyncReduce(handle, NULL), pcclSuccess);
-    check_owners(world, true);
+    assert_true(drives_of(&(struct caller){.comm = world->peers[0]}) > 0);
+    check_owners(world, false); /* on a busy machine the other peer's thread may do the work of its call */
 }
 
 static void an_await_that_ends_early_leaves_its_operation_to_the_thread(void **state)
