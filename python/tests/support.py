@@ -189,3 +189,17 @@ class Script:
             self.popen.kill()
         self.popen.wait()
         self.popen.stdout.close()
+
+
+MASTER = "import pccl.master, sys; sys.exit(pccl.master.main(sys.argv[1:]))"
+
+
+class WebMaster(Script):
+    """A master in a separate process, with pages over HTTP."""
+
+    def __init__(self):
+        super().__init__(MASTER, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+        self.address, self.http = (
+            f"127.0.0.1:{self.line(part).rsplit(part, 1)[1].split()[0]}"
+            for part in ("listening on port ", "http on port ")
+        )

@@ -661,7 +661,7 @@ def test_a_step_that_one_peer_leaves_empty(address):
                 return seen.append(step)
 
     def skip():
-        assert two.wait(DEADLINE)  # it joins last: then the other two wait for nobody else
+        assert two.wait(DEADLINE)  # it joins last, so the others do not wait for a third peer
         with pytest.raises(pccl.TimeoutError_, match="must have the same operations on all peers"):
             for step in pccl.loop(address, min_peers=3, options=options):
                 with step:

@@ -7,20 +7,17 @@ import urllib.request
 import numpy
 import pytest
 from prometheus_client import parser
-from support import DEADLINE, Group, Script, free_port
+from support import DEADLINE, MASTER, Group, Script, WebMaster, free_port
 
 import pccl
 
-MASTER = "import pccl.master, sys; sys.exit(pccl.master.main(sys.argv[1:]))"
 UNITS = ("_seconds", "_bytes", "_info", "_total", "_ratio")
 
 
 @pytest.fixture
 def master():
-    program = Script(MASTER, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-    port = re.search(r"listening on port (\d+)", program.line("listening on port")).group(1)
-    http = re.search(r"http on port (\d+)", program.line("http on port")).group(1)
-    yield f"127.0.0.1:{port}", f"127.0.0.1:{http}"
+    program = WebMaster()
+    yield program.address, program.http
     program.close()
 
 

@@ -1,6 +1,5 @@
 """pccl.otlp: a receiver that parses with opentelemetry-proto gets the figures of a run; wrong use gets an error."""
 
-import re
 import socket
 import subprocess
 import sys
@@ -11,9 +10,7 @@ import numpy as np
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from support import DEADLINE, Group, Script, environment
-
-MASTER = "import sys, pccl.master; sys.exit(pccl.master.main(sys.argv[1:]))"
+from support import DEADLINE, Group, WebMaster, environment
 
 
 class Receiver:
@@ -55,10 +52,8 @@ def make_receiver():
 
 @pytest.fixture(name="master")
 def start_master():
-    program = Script(MASTER, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
-    port = re.search(r"listening on port (\d+)", program.line("listening on port")).group(1)
-    http = re.search(r"http on port (\d+)", program.line("http on port")).group(1)
-    yield f"127.0.0.1:{port}", f"127.0.0.1:{http}"
+    program = WebMaster()
+    yield program.address, program.http
     program.close()
 
 

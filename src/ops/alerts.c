@@ -1,5 +1,6 @@
 #include "ops/alerts.h"
 #include "ops/events.h"
+#include "ops/json.h"
 #include "os/shell.h"
 #include "os/terminal.h"
 
@@ -44,22 +45,20 @@ static void put_id(char *to, size_t room, const struct pccl_id *id)
         pccl_print_add_id(&print, id);
 }
 
-static void put_json(const struct pccl_alert *alert, char *to, size_t room)
+static void put_json(const struct pccl_alert *alert, const char *run, const char *peer, char *to, size_t room)
 {
     struct pccl_print print;
+    struct pccl_json json = {.print = &print};
     pccl_print_into(&print, to, room);
-    pccl_print_format(&print, "{\"event\":\"%s\",\"ms\":%" PRIu64, pccl_event_word(alert->kind), alert->ms);
-    pccl_print_add(&print, ",\"run\":\"");
-    if (!pccl_id_is_zero(&alert->run))
-        pccl_print_add_id(&print, &alert->run);
-    pccl_print_add(&print, "\",\"peer\":\"");
-    if (!pccl_id_is_zero(&alert->peer))
-        pccl_print_add_id(&print, &alert->peer);
-    pccl_print_add(&print, "\",\"name\":");
-    pccl_print_add_quoted(&print, alert->name);
-    pccl_print_add(&print, ",\"text\":");
-    pccl_print_add_quoted_bytes(&print, alert->text.bytes, alert->text.length);
-    pccl_print_format(&print, ",\"dropped\":%" PRIu64 "}", alert->dropped);
+    pccl_json_open(&json, NULL, '{');
+    pccl_json_string(&json, "event", pccl_event_word(alert->kind));
+    pccl_json_number(&json, "ms", alert->ms);
+    pccl_json_string(&json, "run", run);
+    pccl_json_string(&json, "peer", peer);
+    pccl_json_string(&json, "name", alert->name);
+    pccl_json_bytes(&json, "text", alert->text.bytes, alert->text.length);
+    pccl_json_number(&json, "dropped", alert->dropped);
+    pccl_json_close(&json, '}');
 }
 
 /* Describes the alert in variables of the environment, which, unlike arguments, no shell interprets. */
@@ -81,7 +80,7 @@ static void describe(const struct pccl_alert *alert, char variables[VARIABLES][V
     (void)snprintf(values[3], rooms[3], "%s", alert->name);
     put_id(values[4], rooms[4], &alert->run);
     (void)snprintf(values[5], rooms[5], "%" PRIu64, alert->dropped);
-    put_json(alert, values[6], rooms[6]);
+    put_json(alert, values[4], values[2], values[6], rooms[6]);
 }
 
 static void on_closed(uv_handle_t *handle)
